@@ -2097,7 +2097,7 @@ const file_sink_v1_sink_proto_rawDesc = "" +
 	"\x16HandleSnapshotComplete\x120.replicant.sink.v1.HandleSnapshotCompleteRequest\x1a1.replicant.sink.v1.HandleSnapshotCompleteResponse\x12k\n" +
 	"\x10SnapshotProgress\x12*.replicant.sink.v1.SnapshotProgressRequest\x1a+.replicant.sink.v1.SnapshotProgressResponse\x12z\n" +
 	"\x15HandleSessionIdentity\x12/.replicant.sink.v1.HandleSessionIdentityRequest\x1a0.replicant.sink.v1.HandleSessionIdentityResponse\x12k\n" +
-	"\x10HandleSlotOrigin\x12*.replicant.sink.v1.HandleSlotOriginRequest\x1a+.replicant.sink.v1.HandleSlotOriginResponseBEZCgithub.com/replicant-sidecar/replicant-sidecar/proto/sink/v1;sinkv1b\x06proto3"
+	"\x10HandleSlotOrigin\x12*.replicant.sink.v1.HandleSlotOriginRequest\x1a+.replicant.sink.v1.HandleSlotOriginResponseBGP\x01ZCgithub.com/replicant-sidecar/replicant-sidecar/proto/sink/v1;sinkv1b\x06proto3"
 
 var (
 	file_sink_v1_sink_proto_rawDescOnce sync.Once

@@ -45,30 +45,378 @@ const (
 //
 // Stores whole committed transactions of one Postgres database. One call is one
 // atomic unit and one acknowledgement; per stream one call is in flight.
+//
+// Rule ids are those of docs/protocol.md, which gives the reasons: S what the
+// sink must do, P what the sidecar promises, W positions and growth, V values,
+// L limits, E errors. A writing call is every Handle call but the two vetoes
+// (HandleSessionIdentity, HandleSlotOrigin). "Owner" is
+// StreamContext.checkpoint_owner.
+//
+// Every writing call:
+//
+//	S-101  OK means durable: it survives a kill of the sink at any later moment.
+//	S-102  Owner SINK: rows and position become durable together or not at all.
+//	S-103  An owner that is unspecified or unknown is INVALID_ARGUMENT.
+//	S-104  Owner SINK: the call's epoch is compared with the stored one inside
+//	       the store transaction that writes; lower is FENCED, higher is
+//	       CHECKPOINT_BEHIND. Without STORED fencing there is nothing to test.
+//	S-105  Owner SINK: expected_checkpoint above the position, or present where
+//	       the position is absent, is CHECKPOINT_BEHIND and nothing is applied.
+//	       A lower one, or none, is lawful.
+//	S-106  Owner SINK: a transaction with end_lsn <= position is skipped. A
+//	       commit_lsn is never compared with a position.
+//	S-107  Owner SINK: store the request's checkpoint_lsn if it is above the
+//	       position. Never compute one, never lower one.
+//	S-108  A replay is OK, answers the request's own checkpoint_lsn, changes
+//	       nothing, and its transactions are counted as replayed. ALREADY_EXISTS
+//	       is never an answer.
+//	S-109  A unit without a transaction is an idle step: it stores its
+//	       checkpoint_lsn like any other, writes no row and no log entry.
+//	S-110  Calls of one stream run one after the other, also behind an own
+//	       attempt that timed out. Streams are independent.
+//	S-111  Owner SIDECAR: in memory, in this order: another instance_id is
+//	       INSTANCE_CHANGED; an epoch below the highest seen is FENCED; the same
+//	       epoch with a sequence not above the highest seen is STALE_DELIVERY;
+//	       else remember both and run. No skip, no gap test, no position.
+//	S-112  Owner SINK: instance_id and sequence are not tested, and no content
+//	       is taken for known by sender_id and sequence.
+//	S-113  A refused unit leaves nothing behind, the part before the fault
+//	       included.
+//	S-114  resume_state is stored in the store transaction of the position;
+//	       absent keeps what is stored.
+//	S-115  counts are optional, and true where present.
+//	S-116  A broken reference (relation_index out of range, missing part, an
+//	       unknown op) is INVALID_ARGUMENT, nothing applied.
+//	P-101  One call of a stream is in flight, of any kind.
+//	P-102  Transactions are whole, committed and in commit order.
+//	P-103  Borders of transactions never change; those of batches may at a
+//	       redelivery.
+//	P-104  expected_checkpoint is the position known durable at the sink: what
+//	       the claim returned, then what the last OK stored.
+//	P-105  Requests are self-contained: every relation they refer to is in them.
+//	P-106  What comes before a message, a schema change, a snapshot unit, an
+//	       idle step or a large transaction is durable before it is sent.
+//	P-107  Nothing is sent that the sink did not advertise.
+//
+// Answers that mean the same in every call. "From the top" is: end the session,
+// claim again, redeliver only what is above the position that the claim returned.
+//
+//	condition                      code (reason)                          the sidecar then
+//	-----------------------------  -------------------------------------  ------------------------------------
+//	done                           OK                                     compares checkpoint_lsn, tells
+//	                                                                      Postgres, sends the next unit
+//	done, another checkpoint_lsn   OK                                     owner SINK: halts sink_contract;
+//	                                                                      owner SIDECAR: ignores it
+//	another epoch rules            FAILED_PRECONDITION                    stops for good, exit code 5
+//	                               (FENCED)
+//	position below, or epoch       FAILED_PRECONDITION                    from the top if the slot still has
+//	above what is stored           (CHECKPOINT_BEHIND)                    the rest, else halts slot_ahead
+//	call for another process       FAILED_PRECONDITION                    learns the instance, reads its own
+//	                               (INSTANCE_CHANGED)                     row, sends again if still the owner
+//	sequence seen already          FAILED_PRECONDITION                    the same, with a higher sequence
+//	                               (STALE_DELIVERY)
+//	unit can never be stored       FAILED_PRECONDITION                    halts sink_rejected
+//	                               (UNIT_REJECTED)
+//	value has no true form here    OUT_OF_RANGE                           halts value_unrepresentable
+//	                               (VALUE_UNREPRESENTABLE)
+//	request breaks the contract    INVALID_ARGUMENT                       halts sink_rejected
+//	refused for another reason     FAILED_PRECONDITION, OUT_OF_RANGE,     halts sink_rejected
+//	                               NOT_FOUND, DATA_LOSS
+//	advertised, not implemented    UNIMPLEMENTED                          halts sink_contract
+//	"already there"                ALREADY_EXISTS                         halts sink_contract
+//	not ready, nothing was done    UNAVAILABLE (NOT_READY)                waits as RetryInfo says, same unit,
+//	                                                                      without end
+//	busy, nothing was done         RESOURCE_EXHAUSTED with RetryInfo      the same
+//	too large, nothing was done    RESOURCE_EXHAUSTED without RetryInfo   half the batch, then the large call,
+//	                                                                      then halts transaction_too_large
+//	caller unknown or not allowed  UNAUTHENTICATED, PERMISSION_DENIED     again every 30 s with credentials
+//	                                                                      read anew; 10 min, then halts
+//	                                                                      sink_unauthorized
+//	sink is gone                   UNAVAILABLE, broken connection         outcome unknown: from the top, waits
+//	                                                                      for the sink without end
+//	too slow, cancelled, conflict  DEADLINE_EXCEEDED, CANCELLED, ABORTED  outcome unknown: from the top; 5 in a
+//	                                                                      row on one unit, then halts
+//	                                                                      sink_outcome_unknown
+//	a fault of the sink            INTERNAL, UNKNOWN, anything else       outcome unknown: from the top; 3 in a
+//	                                                                      row on one unit, then halts
+//	                                                                      sink_failed
 type SinkServiceClient interface {
-	// Asked first, and again on every reconnect. No side effects.
+	// When: first of all, and again on every reconnect. A sink that the sidecar
+	// started itself is ready when this answers.
+	// OK promises: what is advertised works from now on.
+	//
+	//	S-201  No side effect; no stream is needed.
+	//	S-202  instance_id is 16 random bytes, new with each process.
+	//	S-203  Advertise exactly what is implemented.
+	//	S-204  sink_name, sink_kind and every capability in use stay the same while
+	//	       a sidecar runs; versions, limits and the rest may change and count
+	//	       from then on.
+	//	S-205  STORED is advertised only by a sink that stores the epoch with the
+	//	       checkpoint; INSTANCE only by one process behind one address.
+	//	S-206  Limits are true: a request of max_request_bytes is accepted.
+	//	P-201  What the configuration needs and is not advertised stops the start
+	//	       before the slot is touched.
+	//	P-202  Another protocol_minor is never an error by itself.
+	//
+	//	condition                      code (reason)             the sidecar then
+	//	-----------------------------  ------------------------  -----------------------------------------
+	//	ready                          OK                        checks what it needs, starts or goes on
+	//	a needed capability missing    OK                        start error invalid_sink,
+	//	                                                         batch_unsupported, messages_unsupported,
+	//	                                                         snapshot_unsupported, fencing_required or
+	//	                                                         two_phase_unsupported
+	//	name, kind or a capability in  OK                        halts capability_lost
+	//	use changed on a reconnect
+	//	not ready yet                  UNAVAILABLE (NOT_READY)   asks again, without end
+	//	no such call                   UNIMPLEMENTED             start error invalid_sink
+	//	else                           as in the service's table
 	GetCapabilities(ctx context.Context, in *GetCapabilitiesRequest, opts ...grpc.CallOption) (*GetCapabilitiesResponse, error)
-	// Reads the position and, with a claim, takes the stream over.
+	// When: without a claim, before the slot is taken, by anybody; with a claim, by
+	// the sidecar that holds the slot; both again after every unknown outcome.
+	// Never with owner SIDECAR, never in two-phase.
+	// OK promises: the position is what is durable; of a claim also that nothing of
+	// a lower epoch will be stored any more.
+	//
+	//	S-301  Without a claim it only reads and creates nothing.
+	//	S-302  position is absent only if none was ever stored. What cannot be read
+	//	       is an error, never "absent". 0 is a breach.
+	//	S-303  A claim, in one store transaction: an epoch above the stored one is
+	//	       stored with its sender; the stored epoch with the stored sender is
+	//	       repeated; else FENCED. Never a maximum, never a count of its own.
+	//	S-304  The claim locks the row that writers lock: it returns after a write
+	//	       in progress, and with what that wrote.
+	//	S-305  The claim binds the stream to system identifier and database;
+	//	       another one, read or claim, is SOURCE_MISMATCH and stores nothing.
+	//	       Slot and timeline are not tested.
+	//	S-306  lineage, if kept, is made with the stream's row and never changes.
+	//	S-307  resume_state is what was stored last, bit by bit.
+	//	P-301  The epoch is the one read + 1 and is claimed once the slot is held;
+	//	       one hold of the slot is one epoch. Without STORED fencing no claim
+	//	       is made and the epoch is 0.
+	//
+	//	condition                      code (reason)                the sidecar then
+	//	-----------------------------  ---------------------------  --------------------------------------
+	//	read, claimed or repeated      OK                           decides where to start
+	//	lineage changed while running  OK                           halts sink_replaced
+	//	position is 0                  OK                           halts sink_contract
+	//	somebody claimed since         FAILED_PRECONDITION          reads and claims again while it holds
+	//	                               (FENCED)                     the slot; 3 times, then exit code 5
+	//	bound to another source        FAILED_PRECONDITION          halts source_mismatch
+	//	                               (SOURCE_MISMATCH)
+	//	refused in another way         see the service's table      halts checkpoint_unreadable
+	//	unknown                        see the service's table      reads again, or repeats the same claim
+	//	else                           as in the service's table
 	Checkpoint(ctx context.Context, in *CheckpointRequest, opts ...grpc.CallOption) (*CheckpointResponse, error)
-	// Stores one transaction and the position.
+	// When: owner SIDECAR, each transaction; owner SINK, each transaction where
+	// batches are not used. Without a transaction: an idle step (owner SINK only).
+	// OK promises: the changes are durable; with owner SINK, with the position.
+	//
+	//	S-401  Changes take effect in their order; the last state of a key wins.
+	//	S-402  State mirror, update of a known row: replace the columns that are
+	//	       carried, keep those marked u.
+	//	S-403  State mirror, update of an unknown row is no error: without u it is
+	//	       stored; with u it is stored with the rest unknown, or ignored.
+	//	S-404  State mirror, key change (old_row holds another key): delete the row
+	//	       at the old key, store the new one; its u columns come from the old
+	//	       key's row, else from the row at the new key, else are unknown.
+	//	S-405  State mirror: delete of an unknown row and truncate of an unknown
+	//	       table are no errors; truncate removes every row, of snapshots too.
+	//	S-406  State mirror, table without a key: an update or delete by a full old
+	//	       row touches exactly one of several equal rows.
+	//	S-407  Append log: one entry per change with commit_lsn and ordinal, in
+	//	       order; u, delete and truncate are marked as such, never as NULLs.
+	//	S-408  With MESSAGE a transactional message takes effect at its place among
+	//	       the changes.
+	//	P-401  Messages appear in changes only if the sink advertised MESSAGE.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, sends the next unit
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleTransaction(ctx context.Context, in *HandleTransactionRequest, opts ...grpc.CallOption) (*HandleTransactionResponse, error)
-	// Stores several whole transactions and the position, as one unit.
+	// When: batch delivery, owner SINK. Without transactions: an idle step.
+	// OK promises: all transactions and the position are durable, as one unit.
+	// The rules of HandleTransaction hold for each transaction.
+	//
+	//	S-501  All of the batch takes effect, or nothing.
+	//	S-502  The skip (S-106) is per transaction: of a batch partly at or below
+	//	       the position the rest is applied.
+	//	S-503  Any regrouping of the same transactions leads to the same state.
+	//	P-501  end_lsn rises within the batch, and checkpoint_lsn is the last one.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, sends the next unit
+	//	end_lsn does not rise          INVALID_ARGUMENT            halts sink_rejected
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleBatch(ctx context.Context, in *HandleBatchRequest, opts ...grpc.CallOption) (*HandleBatchResponse, error)
-	// Stores one transaction that does not fit a request.
+	// When: a transaction is above the request limit; what was before it is
+	// durable. The source has committed it before the begin frame is sent.
+	// OK promises: as HandleTransaction, whose rules hold for the changes.
+	//
+	//	S-601  Nothing is visible before the commit frame; then all of it is.
+	//	S-602  Epoch and gap are tested at begin, and again with the skip at
+	//	       commit, inside the store transaction that writes.
+	//	S-603  A stream that ends without a commit frame never happened; a
+	//	       half-close without it is INVALID_ARGUMENT.
+	//	S-604  first_change_index is the number of changes before, and change_count
+	//	       that of all; else INVALID_ARGUMENT, nothing stored.
+	//	S-605  A commit whose end_lsn is at or below the position drops the whole
+	//	       and is OK.
+	//	S-606  An unset or unknown frame, a second begin, a frame before begin or
+	//	       after commit is INVALID_ARGUMENT.
+	//	S-607  relation_index counts the relation frames of this stream from 0. A
+	//	       schema_change frame is none; the relation frame of its new shape
+	//	       follows it and applies to the changes after it.
+	//	P-601  Frames grow to preferred_request_bytes and never above
+	//	       max_request_bytes.
+	//	P-602  The deadline is 60 s without progress, not the length of the call.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, goes on
+	//	frames broken, counts wrong    INVALID_ARGUMENT            halts sink_rejected
+	//	new shape refused              FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	too large here too             RESOURCE_EXHAUSTED          halts transaction_too_large
+	//	                               without RetryInfo
+	//	unknown                        see the service's table     connects again at the position and
+	//	                                                           streams it anew
+	//	else                           as in the service's table
 	HandleLargeTransaction(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[HandleLargeTransactionRequest, HandleLargeTransactionResponse], error)
-	// Stores the effect of a message that belongs to no transaction.
+	// When: messages are on, and a message was written outside of a transaction;
+	// what was before it is durable.
+	// OK promises: its effect is durable; with owner SINK, with the position.
+	//
+	//	S-701  Owner SINK: effect and position in one store transaction. A position
+	//	       at or above checkpoint_lsn means that the message was handled: a
+	//	       replay.
+	//	S-702  Owner SIDECAR: it may come again; at least once.
+	//	S-703  prefix and content are bytes, empty ones included.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	handled, or a replay           OK                          tells Postgres, goes on
+	//	else                           as in the service's table
 	HandleMessage(ctx context.Context, in *HandleMessageRequest, opts ...grpc.CallOption) (*HandleMessageResponse, error)
-	// Tells a new shape of a table before the first unit that has it.
+	// When: SCHEMA_CHANGE is advertised and a table has a new shape, additive ones
+	// too; after everything before it is durable and before the first unit in the
+	// new shape. Inside a large transaction it is a frame instead.
+	// OK promises: units in the new shape will be taken. Moves no position.
+	//
+	//	S-801  It may be told again and is harmless then.
+	//	S-802  Epoch and gap are tested as in a writing call; no position is stored
+	//	       or answered.
+	//	S-803  What the sink cannot take it refuses; it never drops a column
+	//	       silently. That holds for a shape that arrives in a unit too.
+	//	S-804  Data that the new shape keeps is kept.
+	//	P-801  Without the capability an additive change simply arrives, and a
+	//	       destructive one halts the sidecar.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted, or told again        OK                          sends units in the new shape
+	//	refused                        FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleSchemaChange(ctx context.Context, in *HandleSchemaChangeRequest, opts ...grpc.CallOption) (*HandleSchemaChangeResponse, error)
-	// Stores one unit of a snapshot.
+	// When: in a snapshot, initial or incremental; the latter between units of the
+	// stream. At least one unit per table, empty ones too.
+	// OK promises: rows, removals and token are durable. Moves no position.
+	//
+	//	S-901  A chunk row replaces the whole row at its key, every listed column
+	//	       of it; never "insert if absent".
+	//	S-902  Rows remember their origin: a new or snapshot-origin row is
+	//	       snapshot-origin; a row that the stream touched stays stream-origin.
+	//	       And their generation: that of the run, or of the run that was on
+	//	       when the stream touched them.
+	//	S-903  first_for_table removes what reset says, in this unit, before its
+	//	       rows. It never clears the token.
+	//	S-904  last_for_table with sweep removes rows of an older generation.
+	//	S-905  A unit without rows, also without a relation, is accepted: store the
+	//	       token and do what the flags say.
+	//	S-906  progress_token is stored bit by bit in the store transaction of the
+	//	       rows, one per stream; absent keeps the stored one.
+	//	S-907  Epoch and gap are tested as in a writing call; no position is stored
+	//	       or answered.
+	//	S-908  The same unit again leaves the same state.
+	//	S-909  Append log: chunk rows are appended as snapshot entries with run_id;
+	//	       nothing is merged or removed.
+	//	P-901  An initial snapshot that failed is redone from scratch, each table
+	//	       with first_for_table; an incremental run resumes at its token.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored                         OK                          sends the next unit
+	//	unknown, initial               see the service's table     claims again, repeats this table from
+	//	                                                           its first unit
+	//	unknown, incremental           see the service's table     from the top, resumes at the token
+	//	else                           as in the service's table
 	HandleSnapshot(ctx context.Context, in *HandleSnapshotRequest, opts ...grpc.CallOption) (*HandleSnapshotResponse, error)
-	// Ends an initial snapshot: from here on the stream has a position.
+	// When: an initial snapshot with owner SINK, once all units were acknowledged.
+	// Not in an incremental run, whose position must not move.
+	// OK promises: completion and position are durable together.
+	//
+	//	S-1001  Completion and checkpoint_lsn in one store transaction.
+	//	S-1002  A transaction whose commit_lsn equals this position ends above it
+	//	        and is applied.
+	//	S-1003  The same completion again is OK.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          starts the stream at the position
+	//	else                           as in the service's table; a crash before it leaves the snapshot
+	//	                               incomplete (halt snapshot_incomplete at the next start)
 	HandleSnapshotComplete(ctx context.Context, in *HandleSnapshotCompleteRequest, opts ...grpc.CallOption) (*HandleSnapshotCompleteResponse, error)
-	// Reads the token of an incremental snapshot.
+	// When: snapshot: incremental with owner SINK, at each start after the claim.
+	// OK promises: the token is what is durable.
+	//
+	//	S-1101  It only reads. The token comes back bit by bit.
+	//	S-1102  Absent only if none was ever stored; what cannot be read is an
+	//	        error.
+	//	P-1101  A refused call, or a token that cannot be read, halts; it never
+	//	        means "start over".
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	a token, or never any          OK                          resumes, or begins
+	//	bound to another source        FAILED_PRECONDITION         halts source_mismatch
+	//	                               (SOURCE_MISMATCH)
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	SnapshotProgress(ctx context.Context, in *SnapshotProgressRequest, opts ...grpc.CallOption) (*SnapshotProgressResponse, error)
-	// The sink's veto of a source, before anything is read.
+	// When: SESSION_IDENTITY is advertised; on every connect to the source, before
+	// checkpoint, slot or rows are read.
+	// OK promises: the sink accepts this source.
+	//
+	//	S-1201  Only OK is consent. Nothing of a stream is created or changed.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted                       OK                          goes on
+	//	rejected                       FAILED_PRECONDITION         halts identity_rejected, nothing was
+	//	                               (IDENTITY_REJECTED)         read
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	HandleSessionIdentity(ctx context.Context, in *HandleSessionIdentityRequest, opts ...grpc.CallOption) (*HandleSessionIdentityResponse, error)
-	// The sink's veto of the point where a slot starts.
+	// When: SLOT_ORIGIN is advertised; before a first position is stored, and at
+	// later starts before the stream starts.
+	// OK promises: the sink accepts that nothing below origin_lsn will come.
+	//
+	//	S-1301  Only OK is consent. Nothing of a stream is created or changed.
+	//	P-1301  origin_lsn is never made up: what cannot be read is never sent.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted                       OK                          goes on
+	//	a gap that the sink refuses    FAILED_PRECONDITION         halts origin_rejected, nothing was
+	//	                               (ORIGIN_REJECTED)           delivered
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	HandleSlotOrigin(ctx context.Context, in *HandleSlotOriginRequest, opts ...grpc.CallOption) (*HandleSlotOriginResponse, error)
 }
 
@@ -209,30 +557,378 @@ func (c *sinkServiceClient) HandleSlotOrigin(ctx context.Context, in *HandleSlot
 //
 // Stores whole committed transactions of one Postgres database. One call is one
 // atomic unit and one acknowledgement; per stream one call is in flight.
+//
+// Rule ids are those of docs/protocol.md, which gives the reasons: S what the
+// sink must do, P what the sidecar promises, W positions and growth, V values,
+// L limits, E errors. A writing call is every Handle call but the two vetoes
+// (HandleSessionIdentity, HandleSlotOrigin). "Owner" is
+// StreamContext.checkpoint_owner.
+//
+// Every writing call:
+//
+//	S-101  OK means durable: it survives a kill of the sink at any later moment.
+//	S-102  Owner SINK: rows and position become durable together or not at all.
+//	S-103  An owner that is unspecified or unknown is INVALID_ARGUMENT.
+//	S-104  Owner SINK: the call's epoch is compared with the stored one inside
+//	       the store transaction that writes; lower is FENCED, higher is
+//	       CHECKPOINT_BEHIND. Without STORED fencing there is nothing to test.
+//	S-105  Owner SINK: expected_checkpoint above the position, or present where
+//	       the position is absent, is CHECKPOINT_BEHIND and nothing is applied.
+//	       A lower one, or none, is lawful.
+//	S-106  Owner SINK: a transaction with end_lsn <= position is skipped. A
+//	       commit_lsn is never compared with a position.
+//	S-107  Owner SINK: store the request's checkpoint_lsn if it is above the
+//	       position. Never compute one, never lower one.
+//	S-108  A replay is OK, answers the request's own checkpoint_lsn, changes
+//	       nothing, and its transactions are counted as replayed. ALREADY_EXISTS
+//	       is never an answer.
+//	S-109  A unit without a transaction is an idle step: it stores its
+//	       checkpoint_lsn like any other, writes no row and no log entry.
+//	S-110  Calls of one stream run one after the other, also behind an own
+//	       attempt that timed out. Streams are independent.
+//	S-111  Owner SIDECAR: in memory, in this order: another instance_id is
+//	       INSTANCE_CHANGED; an epoch below the highest seen is FENCED; the same
+//	       epoch with a sequence not above the highest seen is STALE_DELIVERY;
+//	       else remember both and run. No skip, no gap test, no position.
+//	S-112  Owner SINK: instance_id and sequence are not tested, and no content
+//	       is taken for known by sender_id and sequence.
+//	S-113  A refused unit leaves nothing behind, the part before the fault
+//	       included.
+//	S-114  resume_state is stored in the store transaction of the position;
+//	       absent keeps what is stored.
+//	S-115  counts are optional, and true where present.
+//	S-116  A broken reference (relation_index out of range, missing part, an
+//	       unknown op) is INVALID_ARGUMENT, nothing applied.
+//	P-101  One call of a stream is in flight, of any kind.
+//	P-102  Transactions are whole, committed and in commit order.
+//	P-103  Borders of transactions never change; those of batches may at a
+//	       redelivery.
+//	P-104  expected_checkpoint is the position known durable at the sink: what
+//	       the claim returned, then what the last OK stored.
+//	P-105  Requests are self-contained: every relation they refer to is in them.
+//	P-106  What comes before a message, a schema change, a snapshot unit, an
+//	       idle step or a large transaction is durable before it is sent.
+//	P-107  Nothing is sent that the sink did not advertise.
+//
+// Answers that mean the same in every call. "From the top" is: end the session,
+// claim again, redeliver only what is above the position that the claim returned.
+//
+//	condition                      code (reason)                          the sidecar then
+//	-----------------------------  -------------------------------------  ------------------------------------
+//	done                           OK                                     compares checkpoint_lsn, tells
+//	                                                                      Postgres, sends the next unit
+//	done, another checkpoint_lsn   OK                                     owner SINK: halts sink_contract;
+//	                                                                      owner SIDECAR: ignores it
+//	another epoch rules            FAILED_PRECONDITION                    stops for good, exit code 5
+//	                               (FENCED)
+//	position below, or epoch       FAILED_PRECONDITION                    from the top if the slot still has
+//	above what is stored           (CHECKPOINT_BEHIND)                    the rest, else halts slot_ahead
+//	call for another process       FAILED_PRECONDITION                    learns the instance, reads its own
+//	                               (INSTANCE_CHANGED)                     row, sends again if still the owner
+//	sequence seen already          FAILED_PRECONDITION                    the same, with a higher sequence
+//	                               (STALE_DELIVERY)
+//	unit can never be stored       FAILED_PRECONDITION                    halts sink_rejected
+//	                               (UNIT_REJECTED)
+//	value has no true form here    OUT_OF_RANGE                           halts value_unrepresentable
+//	                               (VALUE_UNREPRESENTABLE)
+//	request breaks the contract    INVALID_ARGUMENT                       halts sink_rejected
+//	refused for another reason     FAILED_PRECONDITION, OUT_OF_RANGE,     halts sink_rejected
+//	                               NOT_FOUND, DATA_LOSS
+//	advertised, not implemented    UNIMPLEMENTED                          halts sink_contract
+//	"already there"                ALREADY_EXISTS                         halts sink_contract
+//	not ready, nothing was done    UNAVAILABLE (NOT_READY)                waits as RetryInfo says, same unit,
+//	                                                                      without end
+//	busy, nothing was done         RESOURCE_EXHAUSTED with RetryInfo      the same
+//	too large, nothing was done    RESOURCE_EXHAUSTED without RetryInfo   half the batch, then the large call,
+//	                                                                      then halts transaction_too_large
+//	caller unknown or not allowed  UNAUTHENTICATED, PERMISSION_DENIED     again every 30 s with credentials
+//	                                                                      read anew; 10 min, then halts
+//	                                                                      sink_unauthorized
+//	sink is gone                   UNAVAILABLE, broken connection         outcome unknown: from the top, waits
+//	                                                                      for the sink without end
+//	too slow, cancelled, conflict  DEADLINE_EXCEEDED, CANCELLED, ABORTED  outcome unknown: from the top; 5 in a
+//	                                                                      row on one unit, then halts
+//	                                                                      sink_outcome_unknown
+//	a fault of the sink            INTERNAL, UNKNOWN, anything else       outcome unknown: from the top; 3 in a
+//	                                                                      row on one unit, then halts
+//	                                                                      sink_failed
 type SinkServiceServer interface {
-	// Asked first, and again on every reconnect. No side effects.
+	// When: first of all, and again on every reconnect. A sink that the sidecar
+	// started itself is ready when this answers.
+	// OK promises: what is advertised works from now on.
+	//
+	//	S-201  No side effect; no stream is needed.
+	//	S-202  instance_id is 16 random bytes, new with each process.
+	//	S-203  Advertise exactly what is implemented.
+	//	S-204  sink_name, sink_kind and every capability in use stay the same while
+	//	       a sidecar runs; versions, limits and the rest may change and count
+	//	       from then on.
+	//	S-205  STORED is advertised only by a sink that stores the epoch with the
+	//	       checkpoint; INSTANCE only by one process behind one address.
+	//	S-206  Limits are true: a request of max_request_bytes is accepted.
+	//	P-201  What the configuration needs and is not advertised stops the start
+	//	       before the slot is touched.
+	//	P-202  Another protocol_minor is never an error by itself.
+	//
+	//	condition                      code (reason)             the sidecar then
+	//	-----------------------------  ------------------------  -----------------------------------------
+	//	ready                          OK                        checks what it needs, starts or goes on
+	//	a needed capability missing    OK                        start error invalid_sink,
+	//	                                                         batch_unsupported, messages_unsupported,
+	//	                                                         snapshot_unsupported, fencing_required or
+	//	                                                         two_phase_unsupported
+	//	name, kind or a capability in  OK                        halts capability_lost
+	//	use changed on a reconnect
+	//	not ready yet                  UNAVAILABLE (NOT_READY)   asks again, without end
+	//	no such call                   UNIMPLEMENTED             start error invalid_sink
+	//	else                           as in the service's table
 	GetCapabilities(context.Context, *GetCapabilitiesRequest) (*GetCapabilitiesResponse, error)
-	// Reads the position and, with a claim, takes the stream over.
+	// When: without a claim, before the slot is taken, by anybody; with a claim, by
+	// the sidecar that holds the slot; both again after every unknown outcome.
+	// Never with owner SIDECAR, never in two-phase.
+	// OK promises: the position is what is durable; of a claim also that nothing of
+	// a lower epoch will be stored any more.
+	//
+	//	S-301  Without a claim it only reads and creates nothing.
+	//	S-302  position is absent only if none was ever stored. What cannot be read
+	//	       is an error, never "absent". 0 is a breach.
+	//	S-303  A claim, in one store transaction: an epoch above the stored one is
+	//	       stored with its sender; the stored epoch with the stored sender is
+	//	       repeated; else FENCED. Never a maximum, never a count of its own.
+	//	S-304  The claim locks the row that writers lock: it returns after a write
+	//	       in progress, and with what that wrote.
+	//	S-305  The claim binds the stream to system identifier and database;
+	//	       another one, read or claim, is SOURCE_MISMATCH and stores nothing.
+	//	       Slot and timeline are not tested.
+	//	S-306  lineage, if kept, is made with the stream's row and never changes.
+	//	S-307  resume_state is what was stored last, bit by bit.
+	//	P-301  The epoch is the one read + 1 and is claimed once the slot is held;
+	//	       one hold of the slot is one epoch. Without STORED fencing no claim
+	//	       is made and the epoch is 0.
+	//
+	//	condition                      code (reason)                the sidecar then
+	//	-----------------------------  ---------------------------  --------------------------------------
+	//	read, claimed or repeated      OK                           decides where to start
+	//	lineage changed while running  OK                           halts sink_replaced
+	//	position is 0                  OK                           halts sink_contract
+	//	somebody claimed since         FAILED_PRECONDITION          reads and claims again while it holds
+	//	                               (FENCED)                     the slot; 3 times, then exit code 5
+	//	bound to another source        FAILED_PRECONDITION          halts source_mismatch
+	//	                               (SOURCE_MISMATCH)
+	//	refused in another way         see the service's table      halts checkpoint_unreadable
+	//	unknown                        see the service's table      reads again, or repeats the same claim
+	//	else                           as in the service's table
 	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
-	// Stores one transaction and the position.
+	// When: owner SIDECAR, each transaction; owner SINK, each transaction where
+	// batches are not used. Without a transaction: an idle step (owner SINK only).
+	// OK promises: the changes are durable; with owner SINK, with the position.
+	//
+	//	S-401  Changes take effect in their order; the last state of a key wins.
+	//	S-402  State mirror, update of a known row: replace the columns that are
+	//	       carried, keep those marked u.
+	//	S-403  State mirror, update of an unknown row is no error: without u it is
+	//	       stored; with u it is stored with the rest unknown, or ignored.
+	//	S-404  State mirror, key change (old_row holds another key): delete the row
+	//	       at the old key, store the new one; its u columns come from the old
+	//	       key's row, else from the row at the new key, else are unknown.
+	//	S-405  State mirror: delete of an unknown row and truncate of an unknown
+	//	       table are no errors; truncate removes every row, of snapshots too.
+	//	S-406  State mirror, table without a key: an update or delete by a full old
+	//	       row touches exactly one of several equal rows.
+	//	S-407  Append log: one entry per change with commit_lsn and ordinal, in
+	//	       order; u, delete and truncate are marked as such, never as NULLs.
+	//	S-408  With MESSAGE a transactional message takes effect at its place among
+	//	       the changes.
+	//	P-401  Messages appear in changes only if the sink advertised MESSAGE.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, sends the next unit
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleTransaction(context.Context, *HandleTransactionRequest) (*HandleTransactionResponse, error)
-	// Stores several whole transactions and the position, as one unit.
+	// When: batch delivery, owner SINK. Without transactions: an idle step.
+	// OK promises: all transactions and the position are durable, as one unit.
+	// The rules of HandleTransaction hold for each transaction.
+	//
+	//	S-501  All of the batch takes effect, or nothing.
+	//	S-502  The skip (S-106) is per transaction: of a batch partly at or below
+	//	       the position the rest is applied.
+	//	S-503  Any regrouping of the same transactions leads to the same state.
+	//	P-501  end_lsn rises within the batch, and checkpoint_lsn is the last one.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, sends the next unit
+	//	end_lsn does not rise          INVALID_ARGUMENT            halts sink_rejected
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleBatch(context.Context, *HandleBatchRequest) (*HandleBatchResponse, error)
-	// Stores one transaction that does not fit a request.
+	// When: a transaction is above the request limit; what was before it is
+	// durable. The source has committed it before the begin frame is sent.
+	// OK promises: as HandleTransaction, whose rules hold for the changes.
+	//
+	//	S-601  Nothing is visible before the commit frame; then all of it is.
+	//	S-602  Epoch and gap are tested at begin, and again with the skip at
+	//	       commit, inside the store transaction that writes.
+	//	S-603  A stream that ends without a commit frame never happened; a
+	//	       half-close without it is INVALID_ARGUMENT.
+	//	S-604  first_change_index is the number of changes before, and change_count
+	//	       that of all; else INVALID_ARGUMENT, nothing stored.
+	//	S-605  A commit whose end_lsn is at or below the position drops the whole
+	//	       and is OK.
+	//	S-606  An unset or unknown frame, a second begin, a frame before begin or
+	//	       after commit is INVALID_ARGUMENT.
+	//	S-607  relation_index counts the relation frames of this stream from 0. A
+	//	       schema_change frame is none; the relation frame of its new shape
+	//	       follows it and applies to the changes after it.
+	//	P-601  Frames grow to preferred_request_bytes and never above
+	//	       max_request_bytes.
+	//	P-602  The deadline is 60 s without progress, not the length of the call.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          tells Postgres, goes on
+	//	frames broken, counts wrong    INVALID_ARGUMENT            halts sink_rejected
+	//	new shape refused              FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	too large here too             RESOURCE_EXHAUSTED          halts transaction_too_large
+	//	                               without RetryInfo
+	//	unknown                        see the service's table     connects again at the position and
+	//	                                                           streams it anew
+	//	else                           as in the service's table
 	HandleLargeTransaction(grpc.ClientStreamingServer[HandleLargeTransactionRequest, HandleLargeTransactionResponse]) error
-	// Stores the effect of a message that belongs to no transaction.
+	// When: messages are on, and a message was written outside of a transaction;
+	// what was before it is durable.
+	// OK promises: its effect is durable; with owner SINK, with the position.
+	//
+	//	S-701  Owner SINK: effect and position in one store transaction. A position
+	//	       at or above checkpoint_lsn means that the message was handled: a
+	//	       replay.
+	//	S-702  Owner SIDECAR: it may come again; at least once.
+	//	S-703  prefix and content are bytes, empty ones included.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	handled, or a replay           OK                          tells Postgres, goes on
+	//	else                           as in the service's table
 	HandleMessage(context.Context, *HandleMessageRequest) (*HandleMessageResponse, error)
-	// Tells a new shape of a table before the first unit that has it.
+	// When: SCHEMA_CHANGE is advertised and a table has a new shape, additive ones
+	// too; after everything before it is durable and before the first unit in the
+	// new shape. Inside a large transaction it is a frame instead.
+	// OK promises: units in the new shape will be taken. Moves no position.
+	//
+	//	S-801  It may be told again and is harmless then.
+	//	S-802  Epoch and gap are tested as in a writing call; no position is stored
+	//	       or answered.
+	//	S-803  What the sink cannot take it refuses; it never drops a column
+	//	       silently. That holds for a shape that arrives in a unit too.
+	//	S-804  Data that the new shape keeps is kept.
+	//	P-801  Without the capability an additive change simply arrives, and a
+	//	       destructive one halts the sidecar.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted, or told again        OK                          sends units in the new shape
+	//	refused                        FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	else                           as in the service's table
 	HandleSchemaChange(context.Context, *HandleSchemaChangeRequest) (*HandleSchemaChangeResponse, error)
-	// Stores one unit of a snapshot.
+	// When: in a snapshot, initial or incremental; the latter between units of the
+	// stream. At least one unit per table, empty ones too.
+	// OK promises: rows, removals and token are durable. Moves no position.
+	//
+	//	S-901  A chunk row replaces the whole row at its key, every listed column
+	//	       of it; never "insert if absent".
+	//	S-902  Rows remember their origin: a new or snapshot-origin row is
+	//	       snapshot-origin; a row that the stream touched stays stream-origin.
+	//	       And their generation: that of the run, or of the run that was on
+	//	       when the stream touched them.
+	//	S-903  first_for_table removes what reset says, in this unit, before its
+	//	       rows. It never clears the token.
+	//	S-904  last_for_table with sweep removes rows of an older generation.
+	//	S-905  A unit without rows, also without a relation, is accepted: store the
+	//	       token and do what the flags say.
+	//	S-906  progress_token is stored bit by bit in the store transaction of the
+	//	       rows, one per stream; absent keeps the stored one.
+	//	S-907  Epoch and gap are tested as in a writing call; no position is stored
+	//	       or answered.
+	//	S-908  The same unit again leaves the same state.
+	//	S-909  Append log: chunk rows are appended as snapshot entries with run_id;
+	//	       nothing is merged or removed.
+	//	P-901  An initial snapshot that failed is redone from scratch, each table
+	//	       with first_for_table; an incremental run resumes at its token.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored                         OK                          sends the next unit
+	//	unknown, initial               see the service's table     claims again, repeats this table from
+	//	                                                           its first unit
+	//	unknown, incremental           see the service's table     from the top, resumes at the token
+	//	else                           as in the service's table
 	HandleSnapshot(context.Context, *HandleSnapshotRequest) (*HandleSnapshotResponse, error)
-	// Ends an initial snapshot: from here on the stream has a position.
+	// When: an initial snapshot with owner SINK, once all units were acknowledged.
+	// Not in an incremental run, whose position must not move.
+	// OK promises: completion and position are durable together.
+	//
+	//	S-1001  Completion and checkpoint_lsn in one store transaction.
+	//	S-1002  A transaction whose commit_lsn equals this position ends above it
+	//	        and is applied.
+	//	S-1003  The same completion again is OK.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	stored, or a replay            OK                          starts the stream at the position
+	//	else                           as in the service's table; a crash before it leaves the snapshot
+	//	                               incomplete (halt snapshot_incomplete at the next start)
 	HandleSnapshotComplete(context.Context, *HandleSnapshotCompleteRequest) (*HandleSnapshotCompleteResponse, error)
-	// Reads the token of an incremental snapshot.
+	// When: snapshot: incremental with owner SINK, at each start after the claim.
+	// OK promises: the token is what is durable.
+	//
+	//	S-1101  It only reads. The token comes back bit by bit.
+	//	S-1102  Absent only if none was ever stored; what cannot be read is an
+	//	        error.
+	//	P-1101  A refused call, or a token that cannot be read, halts; it never
+	//	        means "start over".
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	a token, or never any          OK                          resumes, or begins
+	//	bound to another source        FAILED_PRECONDITION         halts source_mismatch
+	//	                               (SOURCE_MISMATCH)
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	SnapshotProgress(context.Context, *SnapshotProgressRequest) (*SnapshotProgressResponse, error)
-	// The sink's veto of a source, before anything is read.
+	// When: SESSION_IDENTITY is advertised; on every connect to the source, before
+	// checkpoint, slot or rows are read.
+	// OK promises: the sink accepts this source.
+	//
+	//	S-1201  Only OK is consent. Nothing of a stream is created or changed.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted                       OK                          goes on
+	//	rejected                       FAILED_PRECONDITION         halts identity_rejected, nothing was
+	//	                               (IDENTITY_REJECTED)         read
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	HandleSessionIdentity(context.Context, *HandleSessionIdentityRequest) (*HandleSessionIdentityResponse, error)
-	// The sink's veto of the point where a slot starts.
+	// When: SLOT_ORIGIN is advertised; before a first position is stored, and at
+	// later starts before the stream starts.
+	// OK promises: the sink accepts that nothing below origin_lsn will come.
+	//
+	//	S-1301  Only OK is consent. Nothing of a stream is created or changed.
+	//	P-1301  origin_lsn is never made up: what cannot be read is never sent.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	accepted                       OK                          goes on
+	//	a gap that the sink refuses    FAILED_PRECONDITION         halts origin_rejected, nothing was
+	//	                               (ORIGIN_REJECTED)           delivered
+	//	else                           as in the service's table; it writes nothing, so an unknown outcome
+	//	                               is asked again
 	HandleSlotOrigin(context.Context, *HandleSlotOriginRequest) (*HandleSlotOriginResponse, error)
 	mustEmbedUnimplementedSinkServiceServer()
 }

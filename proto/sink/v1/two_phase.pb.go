@@ -1485,7 +1485,7 @@ const file_sink_v1_two_phase_proto_rawDesc = "" +
 	"\x0eCommitPrepared\x12(.replicant.sink.v1.CommitPreparedRequest\x1a).replicant.sink.v1.CommitPreparedResponse\x12k\n" +
 	"\x10RollbackPrepared\x12*.replicant.sink.v1.RollbackPreparedRequest\x1a+.replicant.sink.v1.RollbackPreparedResponse\x12_\n" +
 	"\fListPrepared\x12&.replicant.sink.v1.ListPreparedRequest\x1a'.replicant.sink.v1.ListPreparedResponse\x12e\n" +
-	"\x0ePreparedStatus\x12(.replicant.sink.v1.PreparedStatusRequest\x1a).replicant.sink.v1.PreparedStatusResponseBEZCgithub.com/replicant-sidecar/replicant-sidecar/proto/sink/v1;sinkv1b\x06proto3"
+	"\x0ePreparedStatus\x12(.replicant.sink.v1.PreparedStatusRequest\x1a).replicant.sink.v1.PreparedStatusResponseBGP\x01ZCgithub.com/replicant-sidecar/replicant-sidecar/proto/sink/v1;sinkv1b\x06proto3"
 
 var (
 	file_sink_v1_two_phase_proto_rawDescOnce sync.Once

@@ -35,23 +35,152 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Prepares, commits and rolls back units by gid. At most one unit of a stream
-// is between prepare and commit. HandleSchemaChange stays a call of SinkService,
-// between units, under the same epoch.
+// Prepares, commits and rolls back units by gid. At most one unit of a stream is
+// between prepare and commit. HandleSchemaChange stays a call of SinkService,
+// between units, under the same epoch. The owner is SIDECAR, and Checkpoint,
+// HandleTransaction and HandleBatch are not called.
+//
+// The order of one unit: Prepare, the sidecar stores its decision, CommitPrepared,
+// Postgres is told. "Recovery" below is: a new epoch, Open, ListPrepared, commit
+// what is decided, roll back what is not, ask PreparedStatus for what is missing.
+//
+// The table of SinkService holds here too, with two differences: every unknown
+// outcome leads to recovery, and these answers are added:
+//
+//	condition                      code (reason)               the sidecar then
+//	-----------------------------  --------------------------  ---------------------------------------
+//	another session works on it    UNAVAILABLE                 waits, same gid
+//	                               (PREPARED_BUSY)
+//	store holds all it can         RESOURCE_EXHAUSTED          waits, same gid; 10 min, then halts
+//	                               (PREPARE_CAPACITY)          prepare_capacity
+//	held in another database or    FAILED_PRECONDITION         halts prepared_misplaced
+//	by another role                (PREPARED_MISPLACED)
+//
+//	S-2001  Every call: an epoch below the highest seen is FENCED. It is a first
+//	        wall; what is safe rests on the gid.
+//	S-2002  A gid is opaque, and never stands for another content.
 type TwoPhaseSinkServiceClient interface {
-	// Asked once per epoch, before anything else here.
+	// When: once per epoch, before any other call here.
+	// OK promises: from now on lower epochs are FENCED.
+	//
+	//	S-2101  identity is the store's own, read now; the sidecar compares it with
+	//	        expected_identity, the sink does not refuse by it.
+	//	S-2102  evidence is what PreparedStatus really can prove.
+	//	S-2103  Sessions of an older epoch that still hold the store may be ended
+	//	        here.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	open                           OK                          compares identities, lists
+	//	identity is another            OK                          halts sink_identity
+	//	max_prepared is 0              OK                          start error two_phase_unsupported
+	//	lower epoch                    FAILED_PRECONDITION         stops for good, exit code 5
+	//	                               (FENCED)
+	//	else                           as in the services' tables
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenResponse, error)
-	// Applies one unit and prepares it under a gid.
+	// When: a unit is complete and nothing else of the stream is prepared. Units
+	// without rows for the sink are decided without it.
+	// OK promises: the unit is prepared under its gid, survives a crash, and is
+	// visible to nobody until CommitPrepared.
+	//
+	//	S-2201  All rows in one store transaction, with bounded lock and statement
+	//	        times; that the store really prepared is checked, not assumed.
+	//	S-2202  The rules of HandleTransaction, HandleMessage, HandleSnapshot and
+	//	        HandleSnapshotComplete hold for the content; there is no skip, no
+	//	        gap test and no position.
+	//	S-2203  An unset or unknown unit is INVALID_ARGUMENT.
+	//	S-2204  token names the prepared transaction, at most 1 KiB.
+	//	S-2205  With MARKER evidence the marker is written inside the unit.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	prepared                       OK                          stores its decision, then commits
+	//	can never be prepared          FAILED_PRECONDITION         halts sink_rejected
+	//	                               (UNIT_REJECTED)
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	too large                      RESOURCE_EXHAUSTED          half the unit, then PrepareLarge, then
+	//	                               without RetryInfo           halts transaction_too_large
+	//	unknown                        see the service's table     recovery; never the same gid again
+	//	else                           as in the services' tables
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Applies one transaction that does not fit a request and prepares it.
+	// When: one transaction is above the request limit.
+	// OK promises: as Prepare.
+	//
+	//	S-2301  The rules of HandleLargeTransaction for frames hold (order, counts,
+	//	        relation_index, no commit frame means nothing happened).
+	//	S-2302  The gid is told in the commit frame; nothing is prepared before it.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	prepared                       OK                          stores its decision, then commits
+	//	frames broken, counts wrong    INVALID_ARGUMENT            halts sink_rejected
+	//	new shape refused              FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	unknown                        see the service's table     recovery
+	//	else                           as in the services' tables
 	PrepareLarge(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PrepareLargeRequest, PrepareLargeResponse], error)
-	// Commits a prepared unit that is decided.
+	// When: the decision for this gid is stored at the sidecar.
+	// OK promises: the unit is committed, durable and visible.
+	//
+	//	S-2401  Of a gid that is not prepared: PREPARED_UNKNOWN, nothing stored. A
+	//	        sink that can prove that it was committed may answer OK.
+	//	S-2402  BUSY is "not done", and never answered after a commit.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	committed                      OK                          tells Postgres, prepares the next unit
+	//	no such gid                    NOT_FOUND                   recovery, where PreparedStatus decides
+	//	                               (PREPARED_UNKNOWN)
+	//	else                           as in the services' tables
 	CommitPrepared(ctx context.Context, in *CommitPreparedRequest, opts ...grpc.CallOption) (*CommitPreparedResponse, error)
-	// Rolls back a prepared unit of an older epoch.
+	// When: in recovery or a sweep, for a gid of a lower epoch; or by the sender
+	// itself for a unit that lost its decision.
+	// OK promises: the unit is gone and never takes effect.
+	//
+	//	S-2501  Of a gid that is not prepared: PREPARED_UNKNOWN, nothing stored.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	rolled back                    OK                          goes on
+	//	no such gid                    NOT_FOUND                   takes it for done
+	//	                               (PREPARED_UNKNOWN)
+	//	else                           as in the services' tables
 	RollbackPrepared(ctx context.Context, in *RollbackPreparedRequest, opts ...grpc.CallOption) (*RollbackPreparedResponse, error)
-	// Lists what is prepared.
+	// When: in recovery, and in sweeps for what a late sender left.
+	// OK promises: the list is complete.
+	//
+	//	S-2601  Every gid that begins with "rp1:" is listed, whoever's it is; what
+	//	        cannot be read is an error, never an empty list.
+	//	S-2602  What this sink can neither commit nor roll back is marked
+	//	        misplaced.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	listed                         OK                          commits the decided one, rolls back its
+	//	                                                           own of lower epochs, touches no other
+	//	its own, misplaced             OK                          halts prepared_misplaced
+	//	its own, of a higher epoch     OK                          reads its store: stops if fenced, else
+	//	                                                           halts store_regress
+	//	else                           as in the services' tables
 	ListPrepared(ctx context.Context, in *ListPreparedRequest, opts ...grpc.CallOption) (*ListPreparedResponse, error)
-	// Says what became of one gid, by evidence.
+	// When: in recovery, for a decided unit that is not listed.
+	// OK promises: the state is proven, or UNKNOWN.
+	//
+	//	S-2701  "Not listed" alone proves nothing. XACT_STATUS is evidence only on
+	//	        the same system identifier and timeline as in the token.
+	//	S-2702  BUSY where it is listed and another session works on it.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	PREPARED                       OK                          commits it
+	//	BUSY                           OK                          waits, asks again
+	//	COMMITTED                      OK                          goes on
+	//	NOT_COMMITTED                  OK                          takes the decision back and starts from
+	//	                                                           the top if Postgres was not told, else
+	//	                                                           halts two_phase_lost
+	//	UNKNOWN                        OK                          halts two_phase_unknown
+	//	else                           as in the services' tables
 	PreparedStatus(ctx context.Context, in *PreparedStatusRequest, opts ...grpc.CallOption) (*PreparedStatusResponse, error)
 }
 
@@ -140,23 +269,152 @@ func (c *twoPhaseSinkServiceClient) PreparedStatus(ctx context.Context, in *Prep
 // All implementations must embed UnimplementedTwoPhaseSinkServiceServer
 // for forward compatibility.
 //
-// Prepares, commits and rolls back units by gid. At most one unit of a stream
-// is between prepare and commit. HandleSchemaChange stays a call of SinkService,
-// between units, under the same epoch.
+// Prepares, commits and rolls back units by gid. At most one unit of a stream is
+// between prepare and commit. HandleSchemaChange stays a call of SinkService,
+// between units, under the same epoch. The owner is SIDECAR, and Checkpoint,
+// HandleTransaction and HandleBatch are not called.
+//
+// The order of one unit: Prepare, the sidecar stores its decision, CommitPrepared,
+// Postgres is told. "Recovery" below is: a new epoch, Open, ListPrepared, commit
+// what is decided, roll back what is not, ask PreparedStatus for what is missing.
+//
+// The table of SinkService holds here too, with two differences: every unknown
+// outcome leads to recovery, and these answers are added:
+//
+//	condition                      code (reason)               the sidecar then
+//	-----------------------------  --------------------------  ---------------------------------------
+//	another session works on it    UNAVAILABLE                 waits, same gid
+//	                               (PREPARED_BUSY)
+//	store holds all it can         RESOURCE_EXHAUSTED          waits, same gid; 10 min, then halts
+//	                               (PREPARE_CAPACITY)          prepare_capacity
+//	held in another database or    FAILED_PRECONDITION         halts prepared_misplaced
+//	by another role                (PREPARED_MISPLACED)
+//
+//	S-2001  Every call: an epoch below the highest seen is FENCED. It is a first
+//	        wall; what is safe rests on the gid.
+//	S-2002  A gid is opaque, and never stands for another content.
 type TwoPhaseSinkServiceServer interface {
-	// Asked once per epoch, before anything else here.
+	// When: once per epoch, before any other call here.
+	// OK promises: from now on lower epochs are FENCED.
+	//
+	//	S-2101  identity is the store's own, read now; the sidecar compares it with
+	//	        expected_identity, the sink does not refuse by it.
+	//	S-2102  evidence is what PreparedStatus really can prove.
+	//	S-2103  Sessions of an older epoch that still hold the store may be ended
+	//	        here.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	open                           OK                          compares identities, lists
+	//	identity is another            OK                          halts sink_identity
+	//	max_prepared is 0              OK                          start error two_phase_unsupported
+	//	lower epoch                    FAILED_PRECONDITION         stops for good, exit code 5
+	//	                               (FENCED)
+	//	else                           as in the services' tables
 	Open(context.Context, *OpenRequest) (*OpenResponse, error)
-	// Applies one unit and prepares it under a gid.
+	// When: a unit is complete and nothing else of the stream is prepared. Units
+	// without rows for the sink are decided without it.
+	// OK promises: the unit is prepared under its gid, survives a crash, and is
+	// visible to nobody until CommitPrepared.
+	//
+	//	S-2201  All rows in one store transaction, with bounded lock and statement
+	//	        times; that the store really prepared is checked, not assumed.
+	//	S-2202  The rules of HandleTransaction, HandleMessage, HandleSnapshot and
+	//	        HandleSnapshotComplete hold for the content; there is no skip, no
+	//	        gap test and no position.
+	//	S-2203  An unset or unknown unit is INVALID_ARGUMENT.
+	//	S-2204  token names the prepared transaction, at most 1 KiB.
+	//	S-2205  With MARKER evidence the marker is written inside the unit.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	prepared                       OK                          stores its decision, then commits
+	//	can never be prepared          FAILED_PRECONDITION         halts sink_rejected
+	//	                               (UNIT_REJECTED)
+	//	new shape that does not fit    FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	too large                      RESOURCE_EXHAUSTED          half the unit, then PrepareLarge, then
+	//	                               without RetryInfo           halts transaction_too_large
+	//	unknown                        see the service's table     recovery; never the same gid again
+	//	else                           as in the services' tables
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Applies one transaction that does not fit a request and prepares it.
+	// When: one transaction is above the request limit.
+	// OK promises: as Prepare.
+	//
+	//	S-2301  The rules of HandleLargeTransaction for frames hold (order, counts,
+	//	        relation_index, no commit frame means nothing happened).
+	//	S-2302  The gid is told in the commit frame; nothing is prepared before it.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	prepared                       OK                          stores its decision, then commits
+	//	frames broken, counts wrong    INVALID_ARGUMENT            halts sink_rejected
+	//	new shape refused              FAILED_PRECONDITION         halts schema_change_refused
+	//	                               (SCHEMA_DECLINED)
+	//	unknown                        see the service's table     recovery
+	//	else                           as in the services' tables
 	PrepareLarge(grpc.ClientStreamingServer[PrepareLargeRequest, PrepareLargeResponse]) error
-	// Commits a prepared unit that is decided.
+	// When: the decision for this gid is stored at the sidecar.
+	// OK promises: the unit is committed, durable and visible.
+	//
+	//	S-2401  Of a gid that is not prepared: PREPARED_UNKNOWN, nothing stored. A
+	//	        sink that can prove that it was committed may answer OK.
+	//	S-2402  BUSY is "not done", and never answered after a commit.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	committed                      OK                          tells Postgres, prepares the next unit
+	//	no such gid                    NOT_FOUND                   recovery, where PreparedStatus decides
+	//	                               (PREPARED_UNKNOWN)
+	//	else                           as in the services' tables
 	CommitPrepared(context.Context, *CommitPreparedRequest) (*CommitPreparedResponse, error)
-	// Rolls back a prepared unit of an older epoch.
+	// When: in recovery or a sweep, for a gid of a lower epoch; or by the sender
+	// itself for a unit that lost its decision.
+	// OK promises: the unit is gone and never takes effect.
+	//
+	//	S-2501  Of a gid that is not prepared: PREPARED_UNKNOWN, nothing stored.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	rolled back                    OK                          goes on
+	//	no such gid                    NOT_FOUND                   takes it for done
+	//	                               (PREPARED_UNKNOWN)
+	//	else                           as in the services' tables
 	RollbackPrepared(context.Context, *RollbackPreparedRequest) (*RollbackPreparedResponse, error)
-	// Lists what is prepared.
+	// When: in recovery, and in sweeps for what a late sender left.
+	// OK promises: the list is complete.
+	//
+	//	S-2601  Every gid that begins with "rp1:" is listed, whoever's it is; what
+	//	        cannot be read is an error, never an empty list.
+	//	S-2602  What this sink can neither commit nor roll back is marked
+	//	        misplaced.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	listed                         OK                          commits the decided one, rolls back its
+	//	                                                           own of lower epochs, touches no other
+	//	its own, misplaced             OK                          halts prepared_misplaced
+	//	its own, of a higher epoch     OK                          reads its store: stops if fenced, else
+	//	                                                           halts store_regress
+	//	else                           as in the services' tables
 	ListPrepared(context.Context, *ListPreparedRequest) (*ListPreparedResponse, error)
-	// Says what became of one gid, by evidence.
+	// When: in recovery, for a decided unit that is not listed.
+	// OK promises: the state is proven, or UNKNOWN.
+	//
+	//	S-2701  "Not listed" alone proves nothing. XACT_STATUS is evidence only on
+	//	        the same system identifier and timeline as in the token.
+	//	S-2702  BUSY where it is listed and another session works on it.
+	//
+	//	condition                      code (reason)               the sidecar then
+	//	-----------------------------  --------------------------  ---------------------------------------
+	//	PREPARED                       OK                          commits it
+	//	BUSY                           OK                          waits, asks again
+	//	COMMITTED                      OK                          goes on
+	//	NOT_COMMITTED                  OK                          takes the decision back and starts from
+	//	                                                           the top if Postgres was not told, else
+	//	                                                           halts two_phase_lost
+	//	UNKNOWN                        OK                          halts two_phase_unknown
+	//	else                           as in the services' tables
 	PreparedStatus(context.Context, *PreparedStatusRequest) (*PreparedStatusResponse, error)
 	mustEmbedUnimplementedTwoPhaseSinkServiceServer()
 }
