@@ -1,0 +1,127 @@
+package checkpoint
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// TestDecideMatrix lists every combination of stored state, slot state and intent, so
+// that a row nobody thought of cannot exist.
+func TestDecideMatrix(t *testing.T) {
+	const db = "shop"
+	good := Slot{Present: true, Plugin: "pgoutput", Logical: true, Database: db}
+	type want struct {
+		action Action
+		halt   core.HaltCode
+	}
+	// index: stored, then slot absent/present, then intent none/forward/adopt/both
+	table := map[Stored][2][4]want{
+		At: {
+			{{halt: core.HaltSlotMissing}, {halt: core.HaltSlotMissing}, {halt: core.HaltSlotMissing}, {halt: core.HaltSlotMissing}},
+			{{action: Resume}, {action: Resume}, {action: Resume}, {action: Resume}},
+		},
+		Absent: {
+			{{halt: core.HaltGoForwardRequired}, {action: CreateSlot}, {halt: core.HaltGoForwardRequired}, {action: CreateSlot}},
+			{{halt: core.HaltCheckpointMissing}, {halt: core.HaltCheckpointMissing}, {action: StoreBase}, {action: StoreBase}},
+		},
+		Claimed: {
+			{{halt: core.HaltGoForwardRequired}, {action: CreateSlot}, {halt: core.HaltGoForwardRequired}, {action: CreateSlot}},
+			{{halt: core.HaltGoForwardRequired}, {action: StoreBase}, {action: StoreBase}, {action: StoreBase}},
+		},
+	}
+	for stored, bySlot := range table {
+		for present, byIntent := range bySlot {
+			for n, want := range byIntent {
+				slot := Slot{}
+				if present == 1 {
+					slot = good
+				}
+				intent := Intent{Database: db, GoForward: n&1 != 0, AdoptSlot: n&2 != 0}
+				t.Run(fmt.Sprintf("stored=%d/present=%d/forward=%v/adopt=%v", stored, present, intent.GoForward, intent.AdoptSlot), func(t *testing.T) {
+					action, err := Decide(stored, slot, intent)
+					if want.halt != "" {
+						requireHalt(t, err, want.halt)
+						return
+					}
+					require.NoError(t, err)
+					require.Equal(t, want.action, action)
+				})
+				// A busy slot means standby, whatever else is true.
+				slot.Busy = true
+				action, err := Decide(stored, slot, intent)
+				require.NoError(t, err)
+				require.Equal(t, Standby, action)
+			}
+		}
+	}
+	_, err := Decide(Stored(9), Slot{}, Intent{GoForward: true})
+	requireHalt(t, err, core.HaltInvariant)
+}
+
+func TestDecideRefusesForeignSlots(t *testing.T) {
+	good := Slot{Present: true, Plugin: "pgoutput", Logical: true, Database: "shop"}
+	for name, row := range map[string]struct {
+		spoil func(*Slot)
+		want  core.HaltCode
+	}{
+		"physical":    {func(s *Slot) { s.Logical, s.Plugin = false, "" }, core.HaltSlotPlugin},
+		"plugin":      {func(s *Slot) { s.Plugin = "test_decoding" }, core.HaltSlotPlugin},
+		"database":    {func(s *Slot) { s.Database = "other" }, core.HaltSlotDatabase},
+		"two phase":   {func(s *Slot) { s.TwoPhase = true }, core.HaltSlotTwoPhase},
+		"invalidated": {func(s *Slot) { s.Invalidated = "wal_removed" }, core.HaltSlotInvalidated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, stored := range []Stored{Absent, Claimed, At} {
+				slot := good
+				row.spoil(&slot)
+				_, err := Decide(stored, slot, Intent{Database: "shop", GoForward: true, AdoptSlot: true})
+				requireHalt(t, err, row.want)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for name, row := range map[string]struct {
+		claimed, started, flush, walEnd core.LSN
+		verdict                         Verdict
+		halt                            core.HaltCode
+	}{
+		"all equal":                   {10, 10, 10, 10, Stream, ""},
+		"slot behind":                 {10, 10, 5, 20, Stream, ""},
+		"claim above the start":       {12, 10, 10, 20, Stream, ""},
+		"slot ahead by one":           {10, 10, 11, 20, 0, core.HaltSlotAhead},
+		"claim below the start":       {9, 10, 8, 20, Reconnect, ""},
+		"source behind by one":        {21, 21, 10, 20, 0, core.HaltSourceBehind},
+		"claim lost":                  {0, 10, 10, 20, 0, core.HaltCheckpointMissing},
+		"ahead wins over a reconnect": {9, 10, 10, 20, 0, core.HaltSlotAhead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdict, err := Judge(row.claimed, row.started, row.flush, row.walEnd)
+			if row.halt != "" {
+				requireHalt(t, err, row.halt)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, row.verdict, verdict)
+		})
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	require.Equal(t, Absent, StateOf(core.Checkpoint{}))
+	require.Equal(t, Claimed, StateOf(core.Checkpoint{Epoch: 3}))
+	require.Equal(t, At, StateOf(core.Checkpoint{Epoch: 3, Position: 7}))
+	require.Equal(t, At, StateOf(core.Checkpoint{Position: 7}))
+}
+
+func requireHalt(t *testing.T, err error, code core.HaltCode) {
+	t.Helper()
+	h, ok := core.AsHalt(err)
+	require.True(t, ok, "want halt %s, got %v", code, err)
+	require.Equal(t, code, h.Code)
+}
