@@ -1,0 +1,132 @@
+# `make help` lists what there is. `make test` is everything CI runs; it needs Go, a C
+# compiler, make, Python with venv, and npm, and fetches the rest by itself, pinned.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Arguments for `make demo` and `make bench`.
+ARGS ?=
+# How long each fuzz target runs in fuzz-smoke.
+FUZZTIME ?= 3s
+# Packages tested or built at a time. Each may start a Postgres of five majors.
+JOBS ?= 2
+
+export ARGS FUZZTIME
+
+BIN := bin/replicant-sidecar
+PYTHON := .venv/bin/python
+STATICCHECK := go tool -modfile=tools/lint/go.mod staticcheck
+
+##@ Try it
+
+.PHONY: demo
+demo: build python ## Postgres, the sidecar and the Python sink in one terminal; ARGS="--for 15s -o json"
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(BIN) demo $(ARGS)
+
+.PHONY: bench
+bench: build python postgres ## measure against pg_recvlogical and a native subscription; ARGS passes on
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" go run ./bench $(ARGS)
+
+.PHONY: build
+build: ## build bin/replicant-sidecar
+	@go build -o $(BIN) ./cmd/replicant-sidecar
+
+##@ Check it
+
+.PHONY: test
+test: setup lint verify proto test-race test-model test-python fuzz-smoke readme ## everything CI runs
+
+.PHONY: ci
+ci: ## what .ci/run calls: `make test`, as the README says it, with the time it took
+	@scripts/ci.sh make test
+
+.PHONY: quick
+quick: postgres ## the Go tests against one Postgres major, without the race detector
+	REPLICANT_PG_MAJORS=$${REPLICANT_PG_MAJORS:-17} go test -p $(JOBS) $$(scripts/packages.sh)
+
+.PHONY: test-race
+test-race: postgres python ## all Go tests but the models, under the race detector, on Postgres 14 to 18
+	@scripts/step.sh "go test -race"
+	go test -race -p $(JOBS) -timeout 20m $$(scripts/packages.sh)
+
+.PHONY: test-model
+test-model: ## the exhaustive models of the protocols, sets that take about a minute
+	@scripts/step.sh "models"
+	go test -p 1 -timeout 15m ./internal/model/...
+
+.PHONY: model-long
+model-long: ## the models' large sets too: two timeouts, three incarnations (4 GB, many minutes)
+	REPLICANT_MODEL=long go test -p 1 -v -timeout 3h ./internal/model/...
+
+.PHONY: test-python
+test-python: python ## the tests of the Python sink
+	@scripts/step.sh "pytest"
+	$(PYTHON) -m pytest -q -p no:cacheprovider examples/python-sink
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## every fuzz target for FUZZTIME each
+	@scripts/step.sh "fuzz targets, $(FUZZTIME) each"
+	@scripts/fuzz-smoke.sh
+
+.PHONY: lint
+lint: python ## gofmt, go vet, staticcheck, ruff
+	@scripts/step.sh "lint"
+	@scripts/gofmt-check.sh
+	go vet ./...
+	$(STATICCHECK) ./...
+	.venv/bin/ruff check --no-cache .
+	.venv/bin/ruff format --no-cache --check .
+
+.PHONY: proto
+proto: tools ## buf lint and buf breaking on the contract
+	@scripts/step.sh "buf"
+	tools/node_modules/.bin/buf lint
+	tools/node_modules/.bin/buf breaking --against proto/baseline.binpb
+
+.PHONY: verify
+verify: tools ## generated code is what its sources give
+	@scripts/step.sh "generated files"
+	@scripts/check-generated.sh
+
+.PHONY: readme
+readme: build python ## the README's commands run as written
+	@scripts/step.sh "README commands"
+	@scripts/check-readme.sh README.md
+
+##@ Prepare
+
+.PHONY: setup
+setup: tools postgres python ## fetch the pinned tools, Postgres 14 to 18 and the Python environment
+
+.PHONY: tools
+tools: # buf, from tools/package-lock.json
+	@tools/install.sh
+
+.PHONY: postgres
+postgres: # Postgres 14 to 18 for tests, from test/pg/package-lock.json
+	@scripts/npm-tree.sh test/pg
+
+.PHONY: python
+python: # .venv with what the Python sink and the Python checks need
+	@scripts/python-env.sh
+
+.PHONY: generate
+generate: tools ## regenerate what is generated
+	tools/generate.sh
+
+.PHONY: baseline
+baseline: tools ## at a release: make today's contract the one that may not break
+	tools/node_modules/.bin/buf build --exclude-source-info -o proto/baseline.binpb
+
+.PHONY: clean
+clean: ## remove what was built and fetched
+	rm -rf bin dist .venv .ruff_cache tools/node_modules test/pg/node_modules
+	go clean -testcache
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
