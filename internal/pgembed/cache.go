@@ -1,8 +1,6 @@
 package pgembed
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,15 +25,4 @@ func cachedDirs(cache string, major int) []string {
 		return nil
 	}
 	return dirs
-}
-
-// DownloadOptions allows the download of a pinned build.
-type DownloadOptions struct {
-	// Progress is called with the bytes read and the whole size, -1 when the
-	// server does not say; it may be nil.
-	Progress func(done, total int64)
-}
-
-func download(context.Context, int, FindOptions) (Binaries, error) {
-	return Binaries{}, errors.New("no build is pinned")
 }

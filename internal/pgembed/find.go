@@ -96,7 +96,7 @@ func Find(ctx context.Context, major int, opts FindOptions) (Binaries, error) {
 		missing.tried("download", errDownloadOff)
 		return Binaries{}, missing
 	}
-	b, err := download(ctx, majors[0], opts)
+	b, err := download(ctx, major, opts)
 	if err != nil {
 		missing.tried("download", err)
 		return Binaries{}, missing

@@ -2,5 +2,5 @@ package pgembed
 
 import "runtime"
 
-// platform names this machine's builds in the cache.
+// platform names this machine's builds, in the cache and in the pins.
 func platform() string { return runtime.GOOS + "-" + runtime.GOARCH }

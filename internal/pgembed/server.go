@@ -28,6 +28,10 @@ type Server struct {
 	state  sync.Mutex // guards proc
 	proc   *child
 	closed bool
+
+	// Only with a throw-away directory.
+	claim  *os.File // locked as long as this process lives
+	reaper *reaper
 }
 
 // launch starts the server program and waits until it takes connections.
@@ -87,9 +91,9 @@ func (s *Server) stop() error {
 	return fmt.Errorf("Postgres with pid %d does not end", c.pid)
 }
 
-// Kill ends the server as a crash does: SIGKILL to the postmaster. It returns
-// when the postmaster is gone; its children notice and end by themselves, and
-// Restart waits for them.
+// Kill ends the server as a crash does: SIGKILL to the postmaster. Its children
+// notice and end by themselves; those that do not within 2 s are killed. It
+// returns when no process is left.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +103,7 @@ func (s *Server) Kill() error {
 	}
 	s.signal(c, syscall.SIGKILL)
 	<-c.done
-	return nil
+	return endServers(s.dir.data(), 0, 2*time.Second)
 }
 
 // Restart starts the server on the data it left, after a Stop or a Kill; a
@@ -126,8 +130,14 @@ func (s *Server) Close() error {
 	}
 	s.closed = true
 	err := s.stop()
+	if s.reaper != nil {
+		s.reaper.dismiss()
+	}
 	if s.dir.throwAway {
-		err = errors.Join(err, os.RemoveAll(s.dir.base))
+		err = errors.Join(err, s.dir.remove())
+	}
+	if s.claim != nil {
+		err = errors.Join(err, s.claim.Close())
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	_, _ = sweep(tempRoot(ctx, who), who) // a leftover that stays is no reason not to start
 	if bin, err = reachable(ctx, bin, who); err != nil {
 		return nil, err
 	}
@@ -43,22 +45,38 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// begin fills the directory and starts the server in it.
-func (s *Server) begin(ctx context.Context) error {
-	if s.opts.TCP {
-		port, err := freePort()
-		if err != nil {
+// begin fills the directory and starts the server in it. From its first step
+// on the directory is cleaned up even if we are killed.
+func (s *Server) begin(ctx context.Context) (err error) {
+	if s.dir.throwAway {
+		if s.claim, err = s.dir.claim(); err != nil {
 			return err
 		}
-		s.port = port
+		if s.reaper, err = startReaper(s.dir, s.who); err != nil {
+			return err
+		}
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	return s.launch(ctx)
+	for attempt := 1; ; attempt++ {
+		if s.opts.TCP {
+			if s.port, err = freePort(); err != nil {
+				return err
+			}
+		}
+		if err := s.writeSettings(); err != nil {
+			return err
+		}
+		err := s.launch(ctx)
+		// Somebody may take the port between our look and the server's.
+		if err == nil || !s.opts.TCP || attempt == 3 || !strings.Contains(err.Error(), "Address already in use") {
+			return err
+		}
+	}
 }
 
-// prepare makes the cluster unless there is one, and writes its settings.
+// prepare makes the cluster unless there is one.
 func (s *Server) prepare(ctx context.Context) error {
 	_, err := os.Stat(filepath.Join(s.dir.data(), "PG_VERSION"))
 	if err == nil && s.opts.TCP {
@@ -67,10 +85,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = s.initdb(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	return s.writeSettings()
+	return err
 }
 
 func (s *Server) initdb(ctx context.Context) error {
