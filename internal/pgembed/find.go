@@ -85,6 +85,9 @@ func Find(ctx context.Context, major int, opts FindOptions) (Binaries, error) {
 			if err == nil {
 				return b, nil
 			}
+			if ctx.Err() != nil {
+				return Binaries{}, ctx.Err() // not looked, so not missing
+			}
 			var wrong *wrongMajorError
 			if place.final && !errors.As(err, &wrong) {
 				return Binaries{}, fmt.Errorf("%s: %w", place.name, err)
@@ -97,6 +100,9 @@ func Find(ctx context.Context, major int, opts FindOptions) (Binaries, error) {
 		return Binaries{}, missing
 	}
 	b, err := download(ctx, major, opts)
+	if ctx.Err() != nil && err != nil {
+		return Binaries{}, ctx.Err()
+	}
 	if err != nil {
 		missing.tried("download", err)
 		return Binaries{}, missing

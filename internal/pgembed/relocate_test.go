@@ -1,0 +1,65 @@
+package pgembed_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
+)
+
+// closedTree is a link-complete installation below a directory that only the
+// caller can enter, as a root's home is.
+func closedTree(t *testing.T) pgembed.Binaries {
+	t.Helper()
+	from := pgtest.Shared(t, 18).Bin()
+	home := t.TempDir()
+	require.NoError(t, os.Chmod(home, 0o700))
+	tree := filepath.Join(home, "native")
+	require.NoError(t, os.CopyFS(tree, os.DirFS(filepath.Dir(from.Dir))))
+	from.Dir = filepath.Join(tree, "bin")
+	return from
+}
+
+// Binaries in root's home are copied once to where the server's user reaches
+// them.
+func TestRootRunsBinariesOfAClosedHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root drops to another user")
+	}
+	b := closedTree(t)
+	pg := pgtest.Own(t, 18, pgembed.Options{Binaries: b})
+	copied := filepath.Dir(pg.Bin().Dir)
+	t.Cleanup(func() { os.RemoveAll(copied) })
+	require.NotEqual(t, b.Dir, pg.Bin().Dir)
+	require.Equal(t, "1", query(t, pg.DSN("postgres"), "SELECT 1"))
+
+	first, err := os.Stat(copied)
+	require.NoError(t, err)
+	again := pgtest.Own(t, 18, pgembed.Options{Binaries: b})
+	require.Equal(t, pg.Bin().Dir, again.Bin().Dir)
+	second, err := os.Stat(copied)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(first, second), "copied once")
+}
+
+// A directory that somebody else put where the copy goes is not run.
+func TestCopyIsNotTakenFromOthers(t *testing.T) {
+	b := closedTree(t)
+	root := t.TempDir()
+	moved, err := pgembed.Relocate(b, root)
+	require.NoError(t, err)
+	entries, err := os.ReadDir(root)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "nothing half made is left")
+	require.NoError(t, os.Chmod(filepath.Dir(moved.Dir), 0o777))
+	_, err = pgembed.Relocate(b, root)
+	require.ErrorContains(t, err, "was not made by this user")
+
+	require.NoError(t, os.RemoveAll(filepath.Join(filepath.Dir(b.Dir), "share")))
+	_, err = pgembed.Relocate(b, t.TempDir())
+	require.ErrorContains(t, err, "share")
+}
