@@ -80,15 +80,16 @@ lint: python ## gofmt, go vet, staticcheck, ruff
 	.venv/bin/ruff format --no-cache --check .
 
 .PHONY: proto
-proto: tools ## buf lint and buf breaking on the contract
-	@scripts/step.sh "buf"
+proto: tools ## the contract: buf lint, buf breaking, and both the oldest and the newest protoc
+	@scripts/step.sh "contract"
 	tools/node_modules/.bin/buf lint
-	tools/node_modules/.bin/buf breaking --against proto/baseline.binpb
+	tools/breaking.sh
+	tools/compile-protos.sh
 
 .PHONY: verify
 verify: tools ## generated code is what its sources give
 	@scripts/step.sh "generated files"
-	@scripts/check-generated.sh
+	tools/verify-generated.sh
 
 .PHONY: readme
 readme: build python ## the README's commands run as written
@@ -115,10 +116,6 @@ python: # .venv with what the Python sink and the Python checks need
 .PHONY: generate
 generate: tools ## regenerate what is generated
 	tools/generate.sh
-
-.PHONY: baseline
-baseline: tools ## at a release: make today's contract the one that may not break
-	tools/node_modules/.bin/buf build --exclude-source-info -o proto/baseline.binpb
 
 .PHONY: clean
 clean: ## remove what was built and fetched
