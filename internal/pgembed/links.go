@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// link is one entry of native/pg-symlinks.json: both paths are relative to the
-// package directory, Target is the link and Source what it points to.
+// link is one entry of native/pg-symlinks.json: Target is the link and Source
+// what it points to, both relative to the package directory and below native.
 type link struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
@@ -34,16 +34,27 @@ func ensureLinks(bin string) error {
 	if err := json.Unmarshal(text, &links); err != nil {
 		return fmt.Errorf("%s/pg-symlinks.json: %w", native, err)
 	}
-	root := filepath.Dir(native)
 	for _, l := range links {
-		if !filepath.IsLocal(l.Source) || !filepath.IsLocal(l.Target) {
-			return fmt.Errorf("%s/pg-symlinks.json: a path leaves the package", native)
+		source, err1 := below(native, l.Source)
+		target, err2 := below(native, l.Target)
+		if err := errors.Join(err1, err2); err != nil {
+			return fmt.Errorf("%s/pg-symlinks.json: %w", native, err)
 		}
-		if err := ensureLink(filepath.Join(root, l.Source), filepath.Join(root, l.Target)); err != nil {
+		if err := ensureLink(source, target); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// below places a path of the list in the directory that stands for native; a
+// copied tree has another name.
+func below(native, path string) (string, error) {
+	rel, err := filepath.Rel("native", path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%q is not below native", path)
+	}
+	return filepath.Join(native, rel), nil
 }
 
 func ensureLink(source, target string) error {

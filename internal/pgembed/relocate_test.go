@@ -63,3 +63,28 @@ func TestCopyIsNotTakenFromOthers(t *testing.T) {
 	_, err = pgembed.Relocate(b, t.TempDir())
 	require.ErrorContains(t, err, "share")
 }
+
+// The whole way of a machine without Postgres: download, checksum, unpack,
+// initdb, start. The build is the one of test/pg, packed as the publisher does.
+func TestStartFromADownload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packs 60 MB, which takes some seconds")
+	}
+	from := pgtest.Shared(t, 18).Bin()
+	cache := t.TempDir()
+	empty := t.TempDir()
+	t.Setenv(pgembed.EnvRoot, empty)
+	t.Setenv(pgembed.EnvBin, "")
+	find := pgembed.FindOptions{CacheDir: cache, Download: pgembed.DownloadOf(t, from, filepath.Dir(from.Dir))}
+	s, err := pgembed.Start(t.Context(), pgembed.Options{Major: 18, Find: find})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		if dir := filepath.Dir(s.Bin().Dir); filepath.Dir(dir) != cache {
+			os.RemoveAll(dir) // the copy for a server that is not root's
+		}
+	})
+	require.Contains(t, s.Bin().Source, "download into "+cache)
+	require.Equal(t, from.Version, s.Bin().Version)
+	require.Equal(t, "1", query(t, s.DSN("postgres"), "SELECT 1"))
+}
