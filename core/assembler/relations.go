@@ -1,0 +1,142 @@
+package assembler
+
+import (
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/pgoutput"
+)
+
+// entry is a relation in force with what the hot path asks of it.
+type entry struct {
+	relation *core.Relation
+	width    int
+	size     int // EncodedMax
+	// identified: some column is flagged as identity. keyed: and the identity is a key,
+	// not the whole row.
+	identified, keyed bool
+	used              bool // by the open cut
+}
+
+func newEntry(r *core.Relation) *entry {
+	e := &entry{relation: r, width: len(r.Columns), size: r.EncodedMax()}
+	for i := range r.Columns {
+		e.identified = e.identified || r.Columns[i].Identity
+	}
+	e.keyed = e.identified && r.Identity != core.IdentityFull
+	return e
+}
+
+func (e *entry) malformed(format string, args ...any) *core.Halt {
+	h := core.NewHalt(core.HaltMalformedStream, "assemble", format, args...)
+	h.Relation = e.relation.String()
+	return h
+}
+
+type typeName struct{ schema, name string }
+
+// relations knows every relation and type that this connection described.
+type relations struct {
+	byOID map[uint32]*entry
+	types map[uint32]typeName
+	// typesNamed counts the OIDs that came with a name.
+	typesNamed map[typeName]int
+	known      map[uint32]*core.Relation
+	annotate   func(*core.Relation)
+
+	last     *entry // the relation of the row before
+	used     []*core.Relation
+	usedBy   []*entry
+	usedSize int
+}
+
+func newRelations(o Options) relations {
+	r := relations{
+		byOID:      map[uint32]*entry{},
+		types:      map[uint32]typeName{},
+		typesNamed: map[typeName]int{},
+		known:      map[uint32]*core.Relation{},
+		annotate:   o.Annotate,
+	}
+	for _, k := range o.Known {
+		r.known[k.OID] = k
+	}
+	return r
+}
+
+// use finds the relation of a row and notes that the open cut refers to it.
+func (r *relations) use(oid uint32) (*entry, *core.Halt) {
+	e := r.last
+	if e == nil || e.relation.OID != oid {
+		if e = r.byOID[oid]; e == nil {
+			return nil, core.NewHalt(core.HaltUnknownRelation, "assemble", "relation OID %d was never described", oid)
+		}
+		r.last = e
+	}
+	if !e.used {
+		e.used = true
+		r.used, r.usedBy = append(r.used, e.relation), append(r.usedBy, e)
+		r.usedSize += e.size
+	}
+	return e, nil
+}
+
+func (r *relations) forgetUsed() {
+	for i, e := range r.usedBy {
+		e.used = false
+		r.usedBy[i] = nil
+	}
+	clear(r.used)
+	r.used, r.usedBy, r.usedSize = r.used[:0], r.usedBy[:0], 0
+}
+
+// learnType remembers what the stream calls a type.
+func (r *relations) learnType(t *pgoutput.Type) {
+	if old, known := r.types[t.OID]; known {
+		r.typesNamed[old]--
+	}
+	name := typeName{t.Schema, t.Name}
+	r.types[t.OID] = name
+	r.typesNamed[name]++
+}
+
+// typeName is the name of a type, or empty where it could be another type's: Postgres
+// sends a domain under schema and name of its base type. A type that claims to be in
+// pg_catalog is such a domain, and one of two OIDs with one name is.
+func (r *relations) typeName(oid uint32) string {
+	name, known := r.types[oid]
+	if !known || name.schema == "" || r.typesNamed[name] > 1 {
+		return ""
+	}
+	return name.schema + "." + name.name
+}
+
+// describe takes a Relation message. An equal description changes nothing, not even the
+// pointer that rows carry.
+func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
+	r, fresh := &a.relations, m.Relation
+	if name, twice := repeatedColumn(fresh); twice {
+		h := core.NewHalt(core.HaltMalformedStream, "assemble", "column %q is described twice", name)
+		h.Relation = fresh.String()
+		return StepNone, h
+	}
+	before := r.known[fresh.OID]
+	if e := r.byOID[fresh.OID]; e != nil {
+		if sameShape(e.relation, fresh) {
+			return StepNone, nil
+		}
+		before = e.relation
+	}
+	for i := range fresh.Columns {
+		fresh.Columns[i].TypeName = r.typeName(fresh.Columns[i].TypeOID)
+	}
+	if r.annotate != nil {
+		r.annotate(fresh)
+	}
+	r.byOID[fresh.OID], r.last = newEntry(fresh), nil
+	if before == nil {
+		return StepNone, nil
+	}
+	if a.schemaChange = classify(before, fresh); a.schemaChange != nil {
+		return StepSchemaChange, nil
+	}
+	return StepNone, nil
+}
