@@ -53,6 +53,7 @@ const (
 	HaltSinkFailed           HaltCode = "sink_failed"
 	HaltSinkUnknown          HaltCode = "sink_outcome_unknown"
 	HaltSinkReplaced         HaltCode = "sink_replaced"
+	HaltSinkUnavailable      HaltCode = "sink_unavailable"
 	HaltSinkUnauthorized     HaltCode = "sink_unauthorized"
 	HaltCapabilityLost       HaltCode = "capability_lost"
 	HaltIdentityRejected     HaltCode = "identity_rejected"

@@ -39,6 +39,34 @@ func Reasons() []Reason {
 	}
 }
 
+// Meaning is what the reason says to the engine, and the halt code where it refuses for
+// good. A reason that is not of the list is ClassSuspicious.
+func (r Reason) Meaning() (Class, HaltCode) {
+	switch r {
+	case ReasonFenced:
+		return ClassFenced, HaltFenced
+	case ReasonCheckpointBehind:
+		return ClassBehind, ""
+	case ReasonNotReady, ReasonPreparedBusy, ReasonPrepareCapacity:
+		return ClassThrottled, ""
+	case ReasonSourceMismatch:
+		return ClassRefused, HaltSourceMismatch
+	case ReasonIdentityRejected:
+		return ClassRefused, HaltIdentityRejected
+	case ReasonOriginRejected:
+		return ClassRefused, HaltOriginRejected
+	case ReasonSchemaDeclined:
+		return ClassRefused, HaltSchemaRefused
+	case ReasonValueUnrepresentable:
+		return ClassRefused, HaltValueUnrepresentable
+	case ReasonUnitRejected, ReasonPreparedMisplaced, ReasonInstanceChanged, ReasonStaleDelivery:
+		// The last two belong to calls whose checkpoint the sidecar owns; a sink that
+		// owns its checkpoint has no business giving them.
+		return ClassRefused, HaltSinkRejected
+	}
+	return ClassSuspicious, ""
+}
+
 // Class is what a failed sink call means to the engine. Whatever is not classified is
 // ClassSuspicious, which is treated as an unknown outcome and soon halts.
 type Class uint8

@@ -1,0 +1,106 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+)
+
+// again is the end of a session that is no halt: what it waits for, and how long.
+type again struct {
+	state State
+	// wait is fixed where the cause says how long; 0 leaves it to the backoff.
+	wait time.Duration
+	err  error
+}
+
+// Error is the cause.
+func (a *again) Error() string { return a.err.Error() }
+
+// Unwrap gives the cause.
+func (a *again) Unwrap() error { return a.err }
+
+// Pauses between sessions.
+const (
+	standbyInterval  = time.Second
+	reconnectMin     = 100 * time.Millisecond
+	reconnectMax     = 5 * time.Second
+	storedOnceInARow = 3 // claims that may be overtaken before we give way
+)
+
+var errReconnect = errors.New("the claimed position is below where the stream began")
+
+// afterSession sorts the end of a session into a halt, a drain (nil) or another try.
+// What it does not know is a halt.
+func (p *Pipeline) afterSession(err error) error {
+	var failed *core.SinkError
+	var next *again
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &next):
+		return next
+	case errors.Is(err, wal.ErrSlotBusy):
+		return &again{StateStandby, standbyInterval, err}
+	case errors.Is(err, wal.ErrConnectionLost):
+		return &again{StateSourceAway, 0, err}
+	case errors.As(err, &failed):
+		return p.afterSinkError(failed)
+	}
+	if halt, ok := core.AsHalt(err); ok {
+		return halt
+	}
+	return core.NewHalt(core.HaltInvariant, "session", "a session ended with an unclassified error of type %T", err)
+}
+
+// afterSinkError applies the contract's table of answers to a call that ended the
+// session.
+func (p *Pipeline) afterSinkError(failed *core.SinkError) error {
+	switch failed.Class {
+	case core.ClassFenced:
+		return &core.Halt{Code: core.HaltFenced, Op: failed.Call, Detail: "another epoch rules this stream", Err: failed}
+	case core.ClassRefused, core.ClassTooBig:
+		return refused(failed.Halt, failed)
+	case core.ClassBehind:
+		p.board.update(func(s *Status) { s.Rewound++ })
+		return &again{StateStarting, reconnectMin, failed}
+	case core.ClassThrottled:
+		return &again{StateSinkUnavailable, max(failed.RetryAfter, throttleWaitDefault), failed}
+	case core.ClassUnauthorized:
+		if err := p.doubt.unauthorized(time.Now(), failed); err != nil {
+			return err
+		}
+		return &again{StateSinkUnavailable, unauthorizedInterval, failed}
+	}
+	if failed.NeverSent || failed.Class == core.ClassAway {
+		return &again{StateSinkUnavailable, 0, failed}
+	}
+	status := p.board.current.Load()
+	if err := p.doubt.note(status.Durable, failed, status.Sink.Limits.Resolved().CallDuration); err != nil {
+		return err
+	}
+	return &again{StateSinkUnavailable, 0, failed}
+}
+
+// startRefusal turns what the sink answered before a stream began into the start's own
+// reasons: an unreadable checkpoint is never taken for an empty one.
+func startRefusal(failed *core.SinkError) error {
+	if failed.Class != core.ClassRefused && failed.Class != core.ClassTooBig && failed.Class != core.ClassBehind {
+		return failed
+	}
+	code := core.HaltCheckpointUnreadable
+	if failed.Reason == core.ReasonSourceMismatch {
+		code = core.HaltSourceMismatch
+	}
+	return &core.Halt{Code: code, Op: failed.Call, Detail: failed.Error(), Err: failed}
+}
+
+func standbyReason(holder uint32) error {
+	if holder == 0 {
+		return fmt.Errorf("another sidecar is preparing the slot")
+	}
+	return fmt.Errorf("the slot is in use by process %d of the server", holder)
+}

@@ -1,0 +1,41 @@
+package pipeline
+
+import "github.com/replicant-sidecar/replicant-sidecar/core"
+
+// handlers are the doors of one sink. They are looked up once, when the sink is
+// registered; whether one may be used is decided by the advertised capabilities alone.
+type handlers struct {
+	sink        core.Sink
+	checkpoint  core.CheckpointHandler
+	transaction core.TransactionHandler
+	batch       core.BatchHandler
+	large       core.LargeTransactionHandler
+	identity    core.SessionIdentityHandler
+	origin      core.SlotOriginHandler
+}
+
+func register(sink core.Sink) handlers {
+	h := handlers{sink: sink}
+	h.checkpoint, _ = sink.(core.CheckpointHandler)
+	h.transaction, _ = sink.(core.TransactionHandler)
+	h.batch, _ = sink.(core.BatchHandler)
+	h.large, _ = sink.(core.LargeTransactionHandler)
+	h.identity, _ = sink.(core.SessionIdentityHandler)
+	h.origin, _ = sink.(core.SlotOriginHandler)
+	return h
+}
+
+// implements is what the registered value has methods for.
+func (h handlers) implements() core.CapabilitySet {
+	var list []core.Capability
+	for capability, present := range map[core.Capability]bool{
+		core.CapCheckpoint: h.checkpoint != nil, core.CapTransaction: h.transaction != nil,
+		core.CapBatch: h.batch != nil, core.CapLargeTransaction: h.large != nil,
+		core.CapSessionIdentity: h.identity != nil, core.CapSlotOrigin: h.origin != nil,
+	} {
+		if present {
+			list = append(list, capability)
+		}
+	}
+	return core.NewCapabilitySet(list...)
+}

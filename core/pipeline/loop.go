@@ -1,0 +1,215 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// loop is the one select. It owns the Machine; pump and deliver only talk to it.
+type loop struct {
+	session *session
+	machine *Machine
+	pump    *pump
+	deliver *deliverer
+
+	current *chunk // being given to the machine
+	at      int
+	ended   error // why the stream ends; acted on once the machine has all before it
+	walEnd  core.LSN
+
+	timer     *time.Timer
+	published time.Time
+}
+
+// publishInterval bounds how often the status is replaced under load.
+const publishInterval = 50 * time.Millisecond
+
+// run streams until the stream ends, the sink's answer ends the session, a drain is
+// asked for (nil), or ctx is done.
+func (l *loop) run(ctx context.Context) error {
+	l.timer = time.NewTimer(time.Hour)
+	defer l.timer.Stop()
+	for {
+		l.machine.At(time.Now())
+		l.feed()
+		if err := l.machine.Halted(); err != nil {
+			return err
+		}
+		if l.ended != nil && l.current == nil && !l.machine.InFlight() {
+			return l.ended
+		}
+		if work, ok := l.machine.Next(); ok {
+			l.deliver.work <- work // room for one, and nothing else is in flight
+		}
+		if err := l.machine.Halted(); err != nil {
+			return err
+		}
+		l.publish()
+		if done, err := l.wait(ctx); done {
+			return err
+		}
+	}
+}
+
+// wait is the select: whatever happens first changes the machine, and the turn begins
+// anew. It reports done when the loop is to end.
+func (l *loop) wait(ctx context.Context) (done bool, err error) {
+	var input chan *chunk
+	if l.current == nil && l.ended == nil && l.machine.WantsInput() {
+		input = l.pump.chunks
+	}
+	var pieces chan core.LargeFrame
+	piece, ok := l.machine.Part()
+	if ok {
+		pieces = l.deliver.frames
+	}
+	select {
+	case l.current = <-input:
+		l.at = 0
+	case pieces <- piece:
+		if err := l.machine.PartTaken(); err != nil {
+			return true, err
+		}
+	case r := <-l.deliver.results:
+		l.machine.At(time.Now())
+		if err := l.answered(r); err != nil {
+			return true, err
+		}
+	case <-l.alarm():
+	case <-l.session.pipeline.drain:
+		return true, l.drain(ctx)
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
+	return false, nil
+}
+
+// feed gives the machine what it wants of the current chunk.
+func (l *loop) feed() {
+	if l.current == nil {
+		return
+	}
+	items := l.current.items
+	for l.at < len(items) && l.machine.WantsInput() {
+		it := &items[l.at]
+		l.at++
+		if it.keepalive {
+			l.walEnd = max(l.walEnd, it.walEnd)
+			l.machine.Keepalive(it.walEnd, it.replyRequested)
+			continue
+		}
+		l.machine.Receive(&it.msg)
+	}
+	if l.at < len(items) && l.machine.Halted() == nil && !l.machine.Stopping() {
+		return
+	}
+	if halt, ok := core.AsHalt(l.current.err); ok {
+		l.machine.Stop(halt)
+	} else {
+		l.ended = l.current.err
+	}
+	l.pump.free <- l.current // room for every chunk there is
+	l.current = nil
+}
+
+// alarm is the channel of the timer, armed for the machine's next deadline.
+func (l *loop) alarm() <-chan time.Time {
+	deadline := l.machine.Deadline()
+	if deadline.IsZero() {
+		return nil
+	}
+	l.timer.Reset(max(time.Until(deadline), 0))
+	return l.timer.C
+}
+
+// answered takes the sink's answer: progress, smaller units, or the end of the session.
+func (l *loop) answered(r result) error {
+	var failed *core.SinkError
+	switch {
+	case r.err == nil:
+		idle := l.machine.flight.idle != 0
+		if err := l.machine.Acked(r.ack); err != nil {
+			return err
+		}
+		durable := l.machine.Confirmable()
+		l.session.pipeline.doubt.progress(durable)
+		l.session.conn.Confirm(durable)
+		if idle {
+			// The server may be waiting for exactly this number.
+			_ = l.session.conn.Flush(l.session.ctx) // a lost connection shows at the next read
+		}
+		return nil
+	case errors.As(r.err, &failed) && failed.Class == core.ClassTooBig:
+		return l.machine.TooBig()
+	}
+	return r.err
+}
+
+// drain waits for what is in flight, tells Postgres the last number and says goodbye.
+// What the sink has not been given is left to the next start.
+func (l *loop) drain(ctx context.Context) error {
+	l.session.pipeline.board.state(StateDraining, "")
+	ctx, cancel := context.WithTimeout(ctx, l.session.pipeline.options.DrainTimeout)
+	defer cancel()
+	for l.machine.InFlight() {
+		var pieces chan core.LargeFrame
+		piece, ok := l.machine.Part()
+		if ok {
+			pieces = l.deliver.frames
+		} else if l.machine.Unfinished() {
+			break // a large transaction that is not wholly here never happened
+		}
+		select {
+		case pieces <- piece:
+			if err := l.machine.PartTaken(); err != nil {
+				return err
+			}
+		case r := <-l.deliver.results:
+			if r.err != nil {
+				// Unknown or refused: left open, nothing of it is confirmed.
+				l.session.pipeline.log.Warn("drain left a unit open", "reason", r.err.Error())
+				return l.session.conn.Finish(ctx)
+			}
+			if err := l.answered(r); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			l.session.pipeline.log.Warn("drain left a unit open", "reason", "the drain timeout")
+			return nil
+		}
+	}
+	return l.session.conn.Finish(ctx)
+}
+
+// publish shows the loop's numbers, not more often than anybody can look.
+func (l *loop) publish() {
+	now := time.Now()
+	if now.Sub(l.published) < publishInterval && l.machine.InFlight() {
+		return
+	}
+	l.published = now
+	m := l.machine
+	l.session.pipeline.board.update(func(s *Status) {
+		if durable := m.Confirmable(); durable != s.Durable || m.settled() {
+			s.Durable, s.LastProgress = durable, now
+		}
+		s.Received, s.Confirmed, s.WALEnd = m.Received(), m.Confirmable(), max(l.walEnd, m.Received())
+		s.LagBytes = int64(s.WALEnd - s.Durable)
+		s.Counters = l.session.pipeline.totals.plus(m.Count())
+		s.InFlight = m.InFlight()
+		s.LagSeconds = 0
+		if oldest := m.oldestCommit(); !oldest.IsZero() {
+			s.LagSeconds = max(now.Sub(oldest).Seconds(), 0)
+		}
+		s.State, s.Reason = StateStreaming, ""
+		if s.LagBytes > catchingUpBytes {
+			s.State = StateCatchingUp
+		}
+	})
+}
+
+// catchingUpBytes of lag is where streaming is called catching up.
+const catchingUpBytes = 16 << 20

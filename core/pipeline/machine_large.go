@@ -1,0 +1,180 @@
+package pipeline
+
+import (
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
+)
+
+// largePartsMax bounds the pieces of a large transaction that wait for the sink.
+const largePartsMax = 2
+
+// large is a transaction that does not fit in one request. It is begun once it has
+// outgrown the request limit, after everything before it is durable, and then flows
+// through in pieces.
+type large struct {
+	header  core.Transaction // without changes
+	parts   []part
+	changes uint64
+	end     core.LSN // 0 until the commit was read
+	mark    assembler.Mark
+	// taken is the memory of the piece that the sink holds; it is free once the sink
+	// asks for the next.
+	taken    assembler.Mark
+	anyTaken bool
+}
+
+type part struct {
+	frame core.LargeFrame
+	mark  assembler.Mark
+}
+
+// txSize follows the size of the transaction that is being assembled.
+type txSize struct {
+	relations     map[*core.Relation]struct{}
+	last          *core.Relation
+	relationBytes int
+}
+
+func (t *txSize) reset() {
+	clear(t.relations)
+	t.last, t.relationBytes = nil, 0
+}
+
+func (t *txSize) note(c *core.Change) {
+	if c.Relation != nil && c.Relation != t.last {
+		t.last = c.Relation
+		t.add(c.Relation)
+	}
+	if c.Truncate != nil {
+		for _, r := range c.Truncate.Relations {
+			t.add(r)
+		}
+	}
+}
+
+func (t *txSize) add(r *core.Relation) {
+	if t.relations == nil {
+		t.relations = map[*core.Relation]struct{}{}
+	}
+	if _, known := t.relations[r]; !known {
+		t.relations[r] = struct{}{}
+		t.relationBytes += r.EncodedMax()
+	}
+}
+
+// grown looks at the open transaction after a change was added to it.
+func (m *Machine) grown() error {
+	tx, _ := m.asm.Open()
+	if len(tx.Changes) == 0 {
+		return nil
+	}
+	last := &tx.Changes[len(tx.Changes)-1]
+	m.tx.note(last)
+	size := requestHeaderMax + transactionHeaderMax + tx.Size + m.tx.relationBytes
+	switch {
+	case m.building != nil && tx.Size < m.set.Limits.PreferredBytes:
+		return nil
+	case m.building == nil && size <= m.set.Limits.RequestBytes && len(m.tx.relations) <= core.RelationsMax:
+		return nil
+	}
+	if alone := requestHeaderMax + last.EncodedMax(); alone > m.set.Limits.RequestBytes {
+		return tooLarge(core.HaltValueTooLarge, tx, last, alone, m.set.Limits.RequestBytes)
+	}
+	if !m.set.Large {
+		return tooLarge(core.HaltTransactionTooLarge, tx, nil, size, m.set.Limits.RequestBytes)
+	}
+	if m.building == nil {
+		m.seal()
+		m.building = &large{header: core.Transaction{
+			XID: tx.XID, CommitLSN: tx.CommitLSN, CommitTime: tx.CommitTime, Origin: tx.Origin,
+		}}
+		m.queue = append(m.queue, &entry{large: m.building})
+	}
+	m.cut()
+	return nil
+}
+
+// cut takes what was assembled so far as the next piece.
+func (m *Machine) cut() {
+	changes, first, mark := m.asm.TakeChanges()
+	if len(changes) == 0 {
+		return
+	}
+	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
+	m.building.changes += uint64(len(changes))
+}
+
+// finishLarge adds the rest of the transaction and its commit frame.
+func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error {
+	if err := m.ledger.Received(rest.EndLSN); err != nil {
+		return err
+	}
+	l := m.building
+	m.building = nil
+	if len(rest.Changes) > 0 {
+		l.parts = append(l.parts, part{core.LargeFrame{Changes: rest.Changes, FirstChangeIndex: l.changes}, mark})
+		l.changes += uint64(len(rest.Changes))
+	}
+	l.commit(rest.EndLSN, mark)
+	return nil
+}
+
+func (l *large) commit(end core.LSN, mark assembler.Mark) {
+	l.end, l.mark = end, mark
+	l.parts = append(l.parts, part{core.LargeFrame{Commit: &core.LargeCommit{
+		EndLSN: end, Checkpoint: end, ChangeCount: l.changes,
+	}}, mark})
+}
+
+// largeFromMemory is a unit of one transaction that the sink found too big.
+func largeFromMemory(b *batch) *large {
+	tx, mark := b.transactions[0], b.marks[0]
+	l := &large{header: tx, changes: uint64(len(tx.Changes))}
+	l.header.Changes = nil
+	l.parts = []part{{core.LargeFrame{Changes: tx.Changes}, mark}}
+	l.commit(tx.EndLSN, mark)
+	return l
+}
+
+func (l *large) begin(expected core.LSN) *core.LargeBegin {
+	return &core.LargeBegin{
+		Expected: expected, XID: l.header.XID, CommitLSN: l.header.CommitLSN,
+		CommitTime: l.header.CommitTime, Origin: l.header.Origin,
+	}
+}
+
+func (l *large) allTaken() bool { return l.end != 0 && len(l.parts) == 0 }
+
+// Part is the next piece of the large transaction in flight, if one waits.
+func (m *Machine) Part() (core.LargeFrame, bool) {
+	if m.flight == nil || m.flight.large == nil || len(m.flight.large.parts) == 0 {
+		return core.LargeFrame{}, false
+	}
+	return m.flight.large.parts[0].frame, true
+}
+
+// PartTaken notes that the sink took the piece, so that it is done with the one before.
+func (m *Machine) PartTaken() error {
+	l := m.flight.large
+	if l.anyTaken {
+		m.asm.Release(l.taken)
+	}
+	l.taken, l.anyTaken = l.parts[0].mark, true
+	l.parts = l.parts[1:]
+	if l.allTaken() {
+		if err := m.ledger.Delivered(l.end); err != nil {
+			m.halted = err
+			return err
+		}
+	}
+	return nil
+}
+
+func tooLarge(code core.HaltCode, tx *core.Transaction, change *core.Change, size, limit int) error {
+	h := core.NewHalt(code, "assemble", "%d bytes, the sink's limit is %d", size, limit)
+	h.XID, h.LSN = tx.XID, tx.CommitLSN
+	if change != nil && change.Relation != nil {
+		h.Relation = change.Relation.String()
+	}
+	return h
+}

@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+)
+
+// Mode says what one call to the sink carries.
+type Mode uint8
+
+// The modes of a sink that owns its checkpoint.
+const (
+	// ModeAuto: batches where the sink advertises BATCH, else single transactions.
+	ModeAuto Mode = iota
+	ModeTransaction
+	ModeBatch
+)
+
+// String is the word used in configuration and status.
+func (m Mode) String() string {
+	switch m {
+	case ModeTransaction:
+		return "transaction"
+	case ModeBatch:
+		return "batch"
+	}
+	return "auto"
+}
+
+// Delivery bounds what one unit holds.
+type Delivery struct {
+	Mode Mode
+	// MaxTransactions of a batch; the sink's own limit counts too.
+	MaxTransactions int
+	// MaxDelay lets an open batch wait for more although the sink is idle. 0: it gets
+	// what is there.
+	MaxDelay time.Duration
+	// MaxSpan flushes a batch that spans this many bytes of WAL.
+	MaxSpan int64
+}
+
+// Defaults of Options fields that are zero.
+const (
+	maxTransactionsDefault = 1000
+	maxSpanDefault         = 16 << 20
+	drainTimeoutDefault    = 30 * time.Second
+	callTimeoutDefault     = core.CallTimeoutDefault
+)
+
+// Options is everything a pipeline needs. Source and Sink are required.
+type Options struct {
+	// StreamID names the stream at the sink; the slot's name when empty.
+	StreamID string
+	Source   wal.Options
+	Sink     core.Sink
+	Delivery Delivery
+	// GoForwardOnly accepts that rows which exist today never reach the sink.
+	GoForwardOnly bool
+	// AdoptSlot takes the confirmed position of an existing slot as the beginning.
+	AdoptSlot bool
+	// AcceptTimeline is the one timeline that is accepted after a change; 0 none.
+	AcceptTimeline uint32
+	DrainTimeout   time.Duration
+	// SinkWait bounds how long the first answer of the sink is waited for; 0 for ever.
+	SinkWait time.Duration
+	Logger   *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.StreamID == "" {
+		o.StreamID = o.Source.Slot
+	}
+	if o.Delivery.MaxTransactions <= 0 {
+		o.Delivery.MaxTransactions = maxTransactionsDefault
+	}
+	if o.Delivery.MaxSpan <= 0 {
+		o.Delivery.MaxSpan = maxSpanDefault
+	}
+	if o.DrainTimeout <= 0 {
+		o.DrainTimeout = drainTimeoutDefault
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

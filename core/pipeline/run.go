@@ -1,0 +1,195 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// ErrAbort is what Run returns when its context ended before a drain was complete.
+// Nothing is lost: what was not confirmed is sent again by the next start.
+var ErrAbort = errors.New("aborted")
+
+// Pipeline carries one stream from one slot to one sink. Make it with New, call Run
+// once.
+type Pipeline struct {
+	options  Options
+	handlers handlers
+	log      *slog.Logger
+	board    *board
+
+	drain     chan struct{} // closed by Drain
+	drainOnce sync.Once
+
+	// What outlives a session. Only Run's goroutine touches it, between sessions.
+	sender   [16]byte // random per incarnation
+	sequence uint64
+	greeted  bool
+	caps     core.Capabilities
+	mode     Mode
+	source   core.SourceIdentity
+	lineage  string
+	adopted  bool
+	doubt    doubt
+	totals   Counters
+}
+
+// New checks what can be checked without a connection. The error is a *core.Halt.
+func New(o Options) (*Pipeline, error) {
+	o = o.withDefaults()
+	if o.Sink == nil {
+		return nil, core.NewHalt(core.HaltInvalidSink, "new", "no sink")
+	}
+	if err := o.Source.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Pipeline{options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{})}
+	if p.handlers.checkpoint == nil {
+		return nil, core.NewHalt(core.HaltInvalidSink, "new", "the sink has no Checkpoint method")
+	}
+	_, _ = rand.Read(p.sender[:]) // documented never to fail
+	return p, nil
+}
+
+// Status is a copy of what the pipeline shows; cheap, and safe from any goroutine.
+func (p *Pipeline) Status() Status { return *p.board.current.Load() }
+
+// Drain asks Run to stop after the unit in flight: it is waited for, its position is
+// confirmed, and Run returns nil. Safe to call more than once and from any goroutine.
+func (p *Pipeline) Drain() { p.drainOnce.Do(func() { close(p.drain) }) }
+
+// Run streams until Drain (nil), a halt (*core.Halt) or the end of ctx (ErrAbort).
+func (p *Pipeline) Run(ctx context.Context) error {
+	err := p.sessions(ctx)
+	if halt, ok := core.AsHalt(err); ok {
+		p.board.update(func(s *Status) { s.State, s.Reason, s.LastHalt = StateHalted, halt.Error(), halt })
+		return halt
+	}
+	p.board.state(StateStopped, "")
+	return err
+}
+
+func (p *Pipeline) sessions(ctx context.Context) error {
+	pace := backoff.NewExponentialBackOff()
+	pace.InitialInterval, pace.MaxInterval = reconnectMin, reconnectMax
+	began := time.Now()
+	for {
+		before := p.Status().Durable
+		err := p.session(ctx)
+		if ctx.Err() != nil {
+			return ErrAbort
+		}
+		if p.draining() && !isHalt(err) {
+			return nil // whatever was open is resolved by the next start
+		}
+		err = p.afterSession(err)
+		var next *again
+		if !errors.As(err, &next) {
+			return err
+		}
+		if p.Status().Durable != before {
+			pace.Reset()
+		}
+		p.note(next)
+		if wait := p.options.SinkWait; wait > 0 && !p.greeted && time.Since(began) > wait {
+			return core.NewHalt(core.HaltSinkUnavailable, "GetCapabilities", "no answer in %s", wait)
+		}
+		pause := next.wait
+		if pause == 0 {
+			pause = pace.NextBackOff()
+		}
+		select {
+		case <-time.After(pause):
+		case <-p.drain:
+			return nil
+		case <-ctx.Done():
+			return ErrAbort
+		}
+	}
+}
+
+func isHalt(err error) bool {
+	_, halted := core.AsHalt(err)
+	return halted
+}
+
+// untilDrain is a context for the start of a session, which a drain ends at once: there
+// is nothing in flight yet. The function it returns ends the watch.
+func (p *Pipeline) untilDrain(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	var once sync.Once
+	go func() {
+		defer cancel()
+		select {
+		case <-p.drain:
+		case <-over:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { once.Do(func() { close(over) }) }
+}
+
+func (p *Pipeline) draining() bool {
+	select {
+	case <-p.drain:
+		return true
+	default:
+		return false
+	}
+}
+
+// session runs one session; a panic in it is a halt.
+func (p *Pipeline) session(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer func() {
+		if halt := p.caught("loop", recover()); halt != nil {
+			err = halt
+		}
+	}()
+	return (&session{pipeline: p}).run(ctx)
+}
+
+// note shows and logs why a session ended, once a change of state.
+func (p *Pipeline) note(next *again) {
+	before := p.Status()
+	p.board.update(func(s *Status) { s.State, s.Reason, s.LastError = next.state, next.Error(), next.Error() })
+	if before.State != next.state || before.Reason != next.Error() {
+		p.log.Warn("waiting", "state", string(next.state), "reason", next.Error())
+	}
+}
+
+// sinkNotReady shows that the sink keeps a unit waiting; "" when that is over.
+func (p *Pipeline) sinkNotReady(reason string) {
+	if reason == "" {
+		p.board.state(StateStreaming, "")
+		return
+	}
+	p.board.state(StateSinkUnavailable, reason)
+}
+
+// catch turns a panic of a working goroutine into the end of the session.
+func (p *Pipeline) catch(where string, cancel context.CancelCauseFunc) {
+	if halt := p.caught(where, recover()); halt != nil {
+		cancel(halt)
+	}
+}
+
+func (p *Pipeline) caught(where string, panicked any) *core.Halt {
+	if panicked == nil {
+		return nil
+	}
+	// The panic's own value may quote data; its type and the stack do not.
+	p.log.Error("panic", "where", where, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	return core.NewHalt(core.HaltPanic, where, "panic of type %T", panicked)
+}

@@ -1,0 +1,308 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+)
+
+// session is the life of one replication connection. Its order is the protocol:
+// sink, source, veto, read the checkpoint without claiming, decide, take the slot,
+// claim, judge, first status, deliver.
+type session struct {
+	pipeline *Pipeline
+	ctx      context.Context
+	caps     core.Capabilities
+	mode     Mode
+	conn     *wal.Conn
+	catalog  *wal.Catalog
+	source   core.SourceIdentity
+	epoch    uint64
+}
+
+// askTimeout bounds the calls that only ask.
+const askTimeout = 15 * time.Second
+
+// run is one session from the top. nil means drained.
+func (s *session) run(ctx context.Context) error {
+	s.ctx = ctx
+	starting, started := s.pipeline.untilDrain(ctx)
+	defer started()
+	if err := s.greetSink(starting); err != nil {
+		return err
+	}
+	if err := s.connect(starting); err != nil {
+		return err
+	}
+	defer s.close()
+	claimed, err := s.begin(starting)
+	if err != nil {
+		return err
+	}
+	started()
+	return s.stream(ctx, claimed)
+}
+
+// begin goes from a connection to a stream that is ours, and returns the position that
+// the claim returned.
+func (s *session) begin(ctx context.Context) (core.LSN, error) {
+	if err := s.greetSource(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		stored, err := s.read(ctx)
+		if err != nil {
+			return 0, err
+		}
+		slot, action, err := s.decide(ctx, stored)
+		if err != nil {
+			return 0, err
+		}
+		switch action {
+		case checkpoint.Standby:
+			s.pipeline.board.update(func(st *Status) { st.StandbyHolder = slot.ActivePID })
+			return 0, &again{StateStandby, standbyInterval, standbyReason(slot.ActivePID)}
+		case checkpoint.Resume:
+			return s.resume(ctx, stored.Position, slot.ConfirmedFlush)
+		}
+		if err := s.bootstrap(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// greetSink learns what the sink can do and checks that it is enough, before the source
+// is touched.
+func (s *session) greetSink(ctx context.Context) error {
+	p := s.pipeline
+	ask, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	caps, err := p.handlers.sink.Capabilities(ask)
+	if err != nil {
+		return classify("GetCapabilities", err)
+	}
+	mode, err := resolveMode(p.options.Delivery.Mode, caps)
+	if err != nil {
+		return err
+	}
+	if lacking := p.handlers.implements().Missing(inUse(mode, caps)); len(lacking) > 0 {
+		return core.NewHalt(core.HaltInvalidSink, "GetCapabilities", "the sink advertises %s and has no method for it", lacking[0])
+	}
+	if p.greeted {
+		if err := sameSink(p.caps, caps, inUse(p.mode, p.caps)); err != nil {
+			return err
+		}
+		mode = p.mode
+	} else {
+		p.log.Info("sink connected", "name", caps.Name, "version", caps.Version, "kind", caps.Kind.String(), "mode", mode.String())
+		if !caps.Fences(core.FencingStored) {
+			p.log.Warn("the sink does not fence overtaken writers: the slot is the only lock")
+		}
+		p.greeted, p.caps, p.mode = true, caps, mode
+	}
+	s.caps, s.mode = caps, mode
+	p.board.update(func(st *Status) { st.Sink, st.Mode = caps, mode })
+	return nil
+}
+
+func (s *session) connect(ctx context.Context) error {
+	conn, err := wal.Connect(ctx, s.pipeline.options.Source)
+	if err != nil {
+		return err
+	}
+	catalog, err := wal.OpenCatalog(ctx, s.pipeline.options.Source)
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	s.conn, s.catalog = conn, catalog
+	return nil
+}
+
+func (s *session) close() {
+	_ = s.conn.Close()
+	_ = s.catalog.Close()
+}
+
+// greetSource checks server and publications and lets the sink veto the source.
+func (s *session) greetSource(ctx context.Context) error {
+	p := s.pipeline
+	server, err := s.catalog.Server(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case server.Version < serverVersionMin:
+		return core.NewHalt(core.HaltServerUnsupported, "connect", "server version %d", server.Version)
+	case server.WALLevel != "logical":
+		return core.NewHalt(core.HaltWALLevel, "connect", "wal_level is %s", server.WALLevel)
+	}
+	missing, err := s.catalog.MissingPublications(ctx, p.options.Source.Publications)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return core.NewHalt(core.HaltPublicationMissing, "connect", "publication %q does not exist", missing[0])
+	}
+	identity, err := s.conn.Identify(ctx)
+	if err != nil {
+		return err
+	}
+	s.source = core.SourceIdentity{
+		SystemIdentifier: identity.SystemID, Database: identity.Database,
+		Slot: p.options.Source.Slot, Timeline: uint32(identity.Timeline),
+	}
+	if err := p.sameSource(s.source); err != nil {
+		return err
+	}
+	p.board.update(func(st *Status) { st.Source, st.ServerVersion = s.source, server.Version })
+	return s.offerIdentity(ctx, identity.CurrentLSN)
+}
+
+const serverVersionMin = 14_00_00
+
+// sameSource compares the source with the one this run began with.
+func (p *Pipeline) sameSource(now core.SourceIdentity) error {
+	before := p.source
+	p.source = now
+	switch {
+	case before == (core.SourceIdentity{}) || before == now:
+		return nil
+	case before.SystemIdentifier != now.SystemIdentifier || before.Database != now.Database:
+		return core.NewHalt(core.HaltSourceMismatch, "connect", "the address now leads to another database cluster")
+	case p.options.AcceptTimeline == now.Timeline:
+		return nil
+	}
+	return core.NewHalt(core.HaltTimelineChanged, "connect", "timeline %d, it was %d", now.Timeline, before.Timeline)
+}
+
+func (s *session) offerIdentity(ctx context.Context, current core.LSN) error {
+	p := s.pipeline
+	if !s.caps.Set.Has(core.CapSessionIdentity) {
+		return nil
+	}
+	ask, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err := p.handlers.identity.HandleSessionIdentity(ask, core.SessionIdentity{
+		StreamID: p.options.StreamID, Source: s.source, CurrentLSN: current,
+		Publications: p.options.Source.Publications,
+	})
+	return classify("HandleSessionIdentity", err)
+}
+
+// decide reads the slot and asks the decision matrix. locked says that we hold the
+// bootstrap lock, so that nobody else does.
+func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotState, checkpoint.Action, error) {
+	p := s.pipeline
+	slot, err := s.catalog.Slot(ctx, p.options.Source.Slot)
+	if err != nil {
+		return slot, 0, err
+	}
+	state := checkpoint.StateOf(stored)
+	action, err := checkpoint.Decide(state, checkpoint.Slot{
+		Present: slot.Present, Busy: slot.Active && slot.ActivePID != s.conn.PID(),
+		Invalidated: invalidation(slot), Plugin: slot.Plugin, Logical: slot.Type == "logical",
+		Database: slot.Database, TwoPhase: slot.TwoPhase,
+	}, checkpoint.Intent{
+		Database:  s.source.Database,
+		GoForward: p.options.GoForwardOnly || s.caps.Kind == core.AppendLog,
+		AdoptSlot: p.options.AdoptSlot && !p.adopted,
+	})
+	return slot, action, err
+}
+
+func invalidation(slot wal.SlotState) string {
+	switch {
+	case slot.InvalidationReason != "":
+		return slot.InvalidationReason
+	case slot.WALStatus == "lost":
+		return "wal_removed"
+	case slot.Conflicting:
+		return "conflict"
+	}
+	return ""
+}
+
+// resume takes the slot at the position that was read, claims, judges, and tells Postgres
+// the claimed position for the first time.
+func (s *session) resume(ctx context.Context, read, confirmed core.LSN) (core.LSN, error) {
+	p := s.pipeline
+	if err := s.conn.Start(ctx, read, confirmed); err != nil {
+		return 0, err
+	}
+	claimed, err := s.claim(ctx)
+	if err != nil {
+		return 0, err
+	}
+	slot, err := s.catalog.Slot(ctx, p.options.Source.Slot)
+	if err != nil {
+		return 0, err
+	}
+	walEnd, err := s.catalog.CurrentLSN(ctx)
+	if err != nil {
+		return 0, err
+	}
+	verdict, err := checkpoint.Judge(claimed.Position, read, slot.ConfirmedFlush, walEnd)
+	if err != nil {
+		return 0, err
+	}
+	if verdict == checkpoint.Reconnect {
+		return 0, &again{StateStarting, reconnectMin, errReconnect}
+	}
+	s.conn.Confirm(claimed.Position)
+	if err := s.conn.Flush(ctx); err != nil {
+		return 0, err
+	}
+	p.board.update(func(st *Status) {
+		st.State, st.Reason, st.Epoch, st.Durable, st.StandbyHolder = StateCatchingUp, "", s.epoch, claimed.Position, 0
+		st.Sessions++
+	})
+	p.log.Info("streaming", "from", claimed.Position.String(), "epoch", s.epoch, "slot", p.options.Source.Slot)
+	return claimed.Position, nil
+}
+
+// stream runs pump, deliver and the loop until one of them ends it.
+func (s *session) stream(ctx context.Context, claimed core.LSN) error {
+	p := s.pipeline
+	asm := assembler.New(assembler.Options{})
+	machine, err := NewMachine(Settings{
+		Mode: s.mode, Delivery: p.options.Delivery, Limits: s.caps.Limits.Resolved(),
+		Large: s.caps.Set.Has(core.CapLargeTransaction), Claimed: claimed,
+	}, asm, time.Now())
+	if err != nil {
+		return err
+	}
+	d := &deliverer{
+		handlers: p.handlers, mode: s.mode, timeout: p.doubt.deadline, notReady: p.sinkNotReady, log: p.log,
+		call: core.Call{
+			StreamID: p.options.StreamID, Owner: core.OwnerSink, Epoch: s.epoch,
+			SenderID: p.sender, Sequence: p.sequence, InstanceID: s.caps.InstanceID,
+		},
+		work: make(chan Work, 1), results: make(chan result, 1), frames: make(chan core.LargeFrame),
+	}
+	pump := newPump(s.conn, s.catalog)
+	l := &loop{session: s, machine: machine, pump: pump, deliver: d}
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	var working sync.WaitGroup
+	start := func(name string, f func(context.Context)) {
+		working.Go(func() {
+			defer p.catch(name, cancel)
+			f(ctx)
+		})
+	}
+	start("pump", pump.run)
+	start("deliver", d.run)
+	err = l.run(ctx)
+	cancel(errors.New("session over"))
+	working.Wait()
+	p.sequence = d.call.Sequence
+	p.totals = p.totals.plus(machine.Count())
+	return err
+}
