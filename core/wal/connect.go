@@ -1,0 +1,220 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// oldestMajor is the first major that this project supports.
+const oldestMajor = 14
+
+// Connect opens a replication connection to the database, with the pinned settings in
+// force. Nothing is read and no slot is touched.
+func Connect(ctx context.Context, o Options) (*Conn, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	config.RuntimeParams["replication"] = "database"
+	config.RuntimeParams["wal_sender_timeout"] = strconv.FormatInt(o.SenderTimeout.Milliseconds(), 10) + "ms"
+	dial := config.DialFunc
+	config.DialFunc = dialSocket(dial, !o.NoNap)
+	pg, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, classify(ctx, phaseConnect, err)
+	}
+	c := newConn(o, pg)
+	if err := c.checkServer(ctx); err != nil {
+		_ = pg.Close(ctx)
+		return nil, classify(ctx, phaseCommand, err)
+	}
+	return c, nil
+}
+
+// config parses the address and pins the settings; the same for every connection.
+func (o Options) config() (*pgconn.Config, error) {
+	config, err := pgconn.ParseConfig(o.DSN)
+	if err != nil {
+		return nil, core.NewHalt(core.HaltConfigInvalid, phaseConnect.String(), "the source address cannot be parsed")
+	}
+	o.prepare(config)
+	return config, nil
+}
+
+func (o Options) prepare(config *pgconn.Config) {
+	for name := range config.RuntimeParams {
+		if strings.EqualFold(name, "replication") || strings.EqualFold(name, "wal_sender_timeout") {
+			delete(config.RuntimeParams, name)
+		}
+	}
+	pinStartup(config.RuntimeParams)
+	if o.ApplicationName != "" {
+		config.RuntimeParams["application_name"] = o.ApplicationName
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeoutDefault
+	}
+	config.DialFunc = watchfulDialer(config.ConnectTimeout)
+	if o.DialFunc != nil {
+		config.DialFunc = o.DialFunc
+	}
+}
+
+// checkServer reads back what the server made of the startup packet.
+func (c *Conn) checkServer(ctx context.Context) error {
+	major, err := serverMajor(c.pg.ParameterStatus("server_version"))
+	if err != nil {
+		return err
+	}
+	if late := lateSettings(major); late != "" {
+		if _, err := c.query(ctx, late); err != nil {
+			return err
+		}
+	}
+	rows, err := c.query(ctx, checkSettings(major))
+	if err != nil {
+		return err
+	}
+	if len(rows) != 1 || len(rows[0]) != 3 {
+		return core.NewHalt(core.HaltSourcePooler, phaseCommand.String(), "a plain query was answered in a way Postgres would not")
+	}
+	if wrong := rows[0][0]; wrong != "" {
+		return core.NewHalt(core.HaltSourcePooler, phaseCommand.String(),
+			"settings sent at the start of the connection are not in force: %s", wrong)
+	}
+	if rows[0][1] != strconv.FormatUint(uint64(c.pid), 10) {
+		c.options.Logger.InfoContext(ctx, "a proxy stands between this process and Postgres")
+	}
+	shown, err := strconv.ParseInt(rows[0][2], 10, 64)
+	if err != nil || shown < 0 {
+		return core.NewHalt(core.HaltSourceRefused, phaseCommand.String(), "the server's wal_sender_timeout is not a number")
+	}
+	c.interval = statusInterval(c.options.StatusInterval, time.Duration(shown)*time.Millisecond)
+	return nil
+}
+
+// statusInterval keeps three updates within the server's patience; 0 is endless patience.
+func statusInterval(wanted, senderTimeout time.Duration) time.Duration {
+	if third := senderTimeout / 3; third > 0 {
+		return min(wanted, third)
+	}
+	return wanted
+}
+
+// serverMajor reads the major from server_version, such as "16.14 (Debian)" or "18beta1".
+func serverMajor(version string) (int, error) {
+	digits := 0
+	for digits < len(version) && version[digits] >= '0' && version[digits] <= '9' {
+		digits++
+	}
+	major, err := strconv.Atoi(version[:digits])
+	if err != nil {
+		return 0, core.NewHalt(core.HaltSourcePooler, phaseConnect.String(), "the server does not tell its version")
+	}
+	if major < oldestMajor {
+		return 0, core.NewHalt(core.HaltServerUnsupported, phaseConnect.String(), "the server is of major %d", major)
+	}
+	return major, nil
+}
+
+// query runs statements by the simple protocol and returns the rows of the last one.
+func (c *Conn) query(ctx context.Context, sql string) ([][]string, error) {
+	return simpleQuery(ctx, c.pg, sql)
+}
+
+func simpleQuery(ctx context.Context, pg *pgconn.PgConn, sql string) ([][]string, error) {
+	results, err := pg.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, result := range results {
+		rows = rows[:0]
+		for _, values := range result.Rows {
+			row := make([]string, len(values))
+			for i, v := range values {
+				row[i] = string(v)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// Identity is what the replication connection says of the server.
+type Identity struct {
+	SystemID string
+	Timeline uint32
+	// XLogPos is the end of the server's WAL at the time of asking.
+	XLogPos  core.LSN
+	Database string
+}
+
+// Identify asks IDENTIFY_SYSTEM.
+func (c *Conn) Identify(ctx context.Context) (Identity, error) {
+	if err := c.commandable(); err != nil {
+		return Identity{}, err
+	}
+	rows, err := c.query(ctx, "IDENTIFY_SYSTEM")
+	if err != nil {
+		return Identity{}, classify(ctx, phaseCommand, err)
+	}
+	id, err := parseIdentity(rows)
+	if err != nil {
+		return Identity{}, core.NewHalt(core.HaltSourcePooler, phaseCommand.String(), "IDENTIFY_SYSTEM: %v", err)
+	}
+	return id, nil
+}
+
+func parseIdentity(rows [][]string) (Identity, error) {
+	if len(rows) != 1 || len(rows[0]) != 4 {
+		return Identity{}, fmt.Errorf("an answer of another shape")
+	}
+	row := rows[0]
+	timeline, err := strconv.ParseUint(row[1], 10, 32)
+	if err != nil || row[0] == "" {
+		return Identity{}, fmt.Errorf("no system identifier or timeline")
+	}
+	at, err := core.ParseLSN(row[2])
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{SystemID: row[0], Timeline: uint32(timeline), XLogPos: at, Database: row[3]}, nil
+}
+
+// CreateSlot makes the slot, for pgoutput and without a snapshot, and returns its
+// consistent point: the position from which it streams. It waits for transactions that
+// are running, so ctx bounds it.
+func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
+	if err := c.commandable(); err != nil {
+		return 0, err
+	}
+	temporary := ""
+	if c.options.Temporary {
+		temporary = " TEMPORARY"
+	}
+	rows, err := c.query(ctx, "CREATE_REPLICATION_SLOT "+quoteIdentifier(c.options.Slot)+temporary+
+		" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+	if err != nil {
+		return 0, classify(ctx, phaseCreate, err)
+	}
+	if len(rows) != 1 || len(rows[0]) != 4 || rows[0][0] != c.options.Slot {
+		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the answer has another shape")
+	}
+	at, err := core.ParseLSN(rows[0][1])
+	if err != nil || at == 0 {
+		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the consistent point is no position")
+	}
+	return at, nil
+}
