@@ -1,0 +1,66 @@
+package config
+
+// Config is everything that can be set. The tags are the only list of the keys: flags,
+// environment, JSON schema and docs/configuration.md are made from them.
+//
+// Tags: yaml is the key; env and flag its other two names; group its heading in help;
+// default is written as a user would; enum closes the set of values; secret values are
+// masked wherever they are shown.
+type Config struct {
+	Source       DSN      `yaml:"source" env:"REPLICANT_SOURCE" flag:"source" group:"Source" secret:"true" description:"Address of the source database: postgres://user@host/database, or host=... dbname=... . The password is better kept in PGPASSWORD or a passfile."`
+	Slot         string   `yaml:"slot" env:"REPLICANT_SLOT" flag:"slot" group:"Source" default:"replicant" description:"Name of the replication slot: lower-case letters, digits and underscores. It is made when it is needed and never dropped."`
+	Publications []string `yaml:"publications" env:"REPLICANT_PUBLICATIONS" flag:"publications" group:"Source" default:"replicant" description:"Publications to stream. They must exist before the slot does. In the environment and as a flag: separated by commas, a name that holds a comma in double quotes."`
+	StreamID     string   `yaml:"stream_id" env:"REPLICANT_STREAM_ID" flag:"stream-id" group:"Source" shown:"the slot's name" description:"Name under which the sink stores the position."`
+
+	SenderTimeout  Duration `yaml:"sender_timeout" env:"REPLICANT_SENDER_TIMEOUT" flag:"sender-timeout" group:"Source" default:"10s" description:"After this long without an answer the server gives the connection up (wal_sender_timeout of our connection alone)."`
+	StatusInterval Duration `yaml:"status_interval" env:"REPLICANT_STATUS_INTERVAL" flag:"status-interval" group:"Source" default:"5s" description:"How often the confirmed position is told to the server at least."`
+
+	Sink     Sink     `yaml:"sink"`
+	Delivery Delivery `yaml:"delivery"`
+
+	GoForwardOnly  bool     `yaml:"go_forward_only" env:"REPLICANT_GO_FORWARD_ONLY" flag:"go-forward-only" group:"Start" default:"false" description:"Start an empty sink at the present end of the log. Rows that exist today never reach it."`
+	AdoptSlot      bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
+	AcceptTimeline uint32   `yaml:"accept_timeline" env:"REPLICANT_ACCEPT_TIMELINE" flag:"accept-timeline" group:"Start" default:"0" description:"Once, after a promotion was checked by hand: the timeline to go on with. 0 = none."`
+	DrainTimeout   Duration `yaml:"drain_timeout" env:"REPLICANT_DRAIN_TIMEOUT" flag:"drain-timeout" group:"Limits" default:"30s" description:"How long a drain waits for work in flight before it gives up. Nothing is lost then: it is sent again at the next start."`
+	Buffer         Size     `yaml:"buffer" env:"REPLICANT_BUFFER" flag:"buffer" group:"Limits" default:"16MiB" description:"Memory for changes that are received and not yet delivered. A full buffer stops the reading; nothing halts because a sink is slow."`
+	OnHalt         string   `yaml:"on_halt" env:"REPLICANT_ON_HALT" flag:"on-halt" group:"Operation" default:"exit" enum:"exit,park" description:"After a halt: exit with the halt's code, or park: keep the admin port and the command up, not ready, with the reason on the page."`
+
+	Admin Admin `yaml:"admin"`
+	Log   Log   `yaml:"log"`
+}
+
+// Sink says where the sink is and how to talk to it.
+type Sink struct {
+	Address   string   `yaml:"address" env:"REPLICANT_SINK_ADDRESS" flag:"sink" group:"Sink" shown:"a private socket with run -- command" description:"Address of the sink: unix:/path/to.sock or host:port."`
+	Wait      Duration `yaml:"wait" env:"REPLICANT_SINK_WAIT" flag:"sink-wait" group:"Sink" default:"0s" description:"How long to wait for the sink at the start. 0 = for ever."`
+	TLS       TLS      `yaml:"tls"`
+	TokenFile string   `yaml:"token_file" env:"REPLICANT_SINK_TOKEN_FILE" flag:"sink-token-file" group:"Sink" description:"File with a bearer token for the sink; read again when it changes."`
+	Insecure  bool     `yaml:"insecure" env:"REPLICANT_SINK_INSECURE" flag:"sink-insecure" group:"Sink" default:"false" description:"Talk to a sink on another machine without TLS."`
+}
+
+// TLS names the files of a TLS connection to the sink.
+type TLS struct {
+	CA   string `yaml:"ca" env:"REPLICANT_SINK_TLS_CA" flag:"sink-tls-ca" group:"Sink" shown:"the system's" description:"File with the certificates (PEM) that the sink's certificate must chain to."`
+	Cert string `yaml:"cert" env:"REPLICANT_SINK_TLS_CERT" flag:"sink-tls-cert" group:"Sink" description:"File with our own certificate (PEM), for a sink that asks for one."`
+	Key  string `yaml:"key" env:"REPLICANT_SINK_TLS_KEY" flag:"sink-tls-key" group:"Sink" description:"File with the private key of sink.tls.cert (PEM)."`
+}
+
+// Delivery says how transactions are grouped into units of work.
+type Delivery struct {
+	Mode            string   `yaml:"mode" env:"REPLICANT_DELIVERY_MODE" flag:"delivery-mode" group:"Delivery" default:"auto" enum:"auto,transaction,batch" description:"transaction: one call a transaction. batch: whole transactions together. auto: batch where the sink advertises BATCH."`
+	MaxTransactions int      `yaml:"max_transactions" env:"REPLICANT_DELIVERY_MAX_TRANSACTIONS" flag:"delivery-max-transactions" group:"Delivery" default:"1000" description:"Most transactions in one batch."`
+	MaxDelay        Duration `yaml:"max_delay" env:"REPLICANT_DELIVERY_MAX_DELAY" flag:"delivery-max-delay" group:"Delivery" default:"0s" description:"How long an idle sink waits for a batch to fill. 0 = it gets at once what is there."`
+	MaxSpan         Size     `yaml:"max_span" env:"REPLICANT_DELIVERY_MAX_SPAN" flag:"delivery-max-span" group:"Delivery" default:"16MiB" description:"Most WAL that one batch spans."`
+}
+
+// Admin is the HTTP port for probes, metrics and the status page.
+type Admin struct {
+	Listen string `yaml:"listen" env:"REPLICANT_ADMIN_LISTEN" flag:"admin-listen" group:"Admin" default:"127.0.0.1:9464" description:"host:port of the status page, probes and metrics. Empty = off. There is no password on it: keep it on loopback, or in a network you trust."`
+	Pprof  bool   `yaml:"pprof" env:"REPLICANT_ADMIN_PPROF" flag:"admin-pprof" group:"Admin" default:"false" description:"Serve Go's profiles under /debug/pprof."`
+}
+
+// Log says how to log. Logs go to standard error.
+type Log struct {
+	Format string `yaml:"format" env:"REPLICANT_LOG_FORMAT" flag:"log-format" group:"Log" default:"auto" enum:"auto,text,json" description:"auto: text on a terminal, JSON elsewhere."`
+	Level  string `yaml:"level" env:"REPLICANT_LOG_LEVEL" flag:"log-level" group:"Log" default:"info" enum:"debug,info,warn,error" description:"Least level that is logged."`
+}
