@@ -9,7 +9,8 @@
 //
 //	I1  confirmed <= durable: Postgres is told no position the sink has not stored.
 //	I2  durable <= delivered <= received.
-//	I3  None of the three ever falls within a session.
+//	I3  Neither received nor durable ever falls within a session. Delivered falls back
+//	    to durable only when the sink has certainly not done a unit (too large).
 //	I4  Transactions reach the sink in end-LSN order, whole, once a session.
 //	I5  Within a session a unit is sent again only unchanged, or halved as too large;
 //	    a new session regroups freely. Transaction borders never move.

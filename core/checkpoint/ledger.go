@@ -36,6 +36,10 @@ func (l *Ledger) Delivered(to core.LSN) error {
 	return nil
 }
 
+// NotDone notes that what was delivered and is not durable has certainly not been done:
+// the sink found the unit too large. It will be delivered again in other units.
+func (l *Ledger) NotDone() { l.delivered = l.durable }
+
 // Durable notes the sink's word for everything up to this position.
 func (l *Ledger) Durable(to core.LSN) error {
 	if to < l.durable || to > l.delivered {

@@ -85,7 +85,7 @@ func (s *session) bootstrap(ctx context.Context) error {
 	if !held {
 		return &again{StateStandby, standbyInterval, standbyReason(0)}
 	}
-	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx), p.options.Source.Slot) }()
+	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
 	stored, err := s.read(ctx)
 	if err != nil {
 		return err

@@ -43,7 +43,6 @@ type Machine struct {
 	spare    *batch
 	lastSent time.Time
 
-	tx      txSize
 	idle    idle
 	pending error // halt as soon as all that came before it is durable
 	halted  error
@@ -120,10 +119,7 @@ func (m *Machine) Receive(msg *pgoutput.Message) {
 
 func (m *Machine) step(step assembler.Step) error {
 	switch step {
-	case assembler.StepNone:
-		return nil
-	case assembler.StepBegin:
-		m.tx.reset()
+	case assembler.StepNone, assembler.StepBegin:
 		return nil
 	case assembler.StepChange:
 		return m.grown()
@@ -325,6 +321,7 @@ func (m *Machine) settle(e *entry, ack core.Ack) {
 func (m *Machine) TooBig() error {
 	e := m.flight
 	m.flight = nil
+	m.ledger.NotDone()
 	switch {
 	case e.batch != nil && len(e.batch.transactions) > 1:
 		first, second := e.batch.split()

@@ -28,40 +28,6 @@ type part struct {
 	mark  assembler.Mark
 }
 
-// txSize follows the size of the transaction that is being assembled.
-type txSize struct {
-	relations     map[*core.Relation]struct{}
-	last          *core.Relation
-	relationBytes int
-}
-
-func (t *txSize) reset() {
-	clear(t.relations)
-	t.last, t.relationBytes = nil, 0
-}
-
-func (t *txSize) note(c *core.Change) {
-	if c.Relation != nil && c.Relation != t.last {
-		t.last = c.Relation
-		t.add(c.Relation)
-	}
-	if c.Truncate != nil {
-		for _, r := range c.Truncate.Relations {
-			t.add(r)
-		}
-	}
-}
-
-func (t *txSize) add(r *core.Relation) {
-	if t.relations == nil {
-		t.relations = map[*core.Relation]struct{}{}
-	}
-	if _, known := t.relations[r]; !known {
-		t.relations[r] = struct{}{}
-		t.relationBytes += r.EncodedMax()
-	}
-}
-
 // grown looks at the open transaction after a change was added to it.
 func (m *Machine) grown() error {
 	tx, _ := m.asm.Open()
@@ -69,12 +35,11 @@ func (m *Machine) grown() error {
 		return nil
 	}
 	last := &tx.Changes[len(tx.Changes)-1]
-	m.tx.note(last)
-	size := requestHeaderMax + transactionHeaderMax + tx.Size + m.tx.relationBytes
+	size := requestHeaderMax + transactionHeaderMax + tx.Size + m.asm.RelationsSize()
 	switch {
 	case m.building != nil && tx.Size < m.set.Limits.PreferredBytes:
 		return nil
-	case m.building == nil && size <= m.set.Limits.RequestBytes && len(m.tx.relations) <= core.RelationsMax:
+	case m.building == nil && size <= m.set.Limits.RequestBytes && len(m.asm.Relations()) <= core.RelationsMax:
 		return nil
 	}
 	if alone := requestHeaderMax + last.EncodedMax(); alone > m.set.Limits.RequestBytes {

@@ -156,13 +156,13 @@ func (s *session) greetSource(ctx context.Context) error {
 	}
 	s.source = core.SourceIdentity{
 		SystemIdentifier: identity.SystemID, Database: identity.Database,
-		Slot: p.options.Source.Slot, Timeline: uint32(identity.Timeline),
+		Slot: p.options.Source.Slot, Timeline: identity.Timeline,
 	}
 	if err := p.sameSource(s.source); err != nil {
 		return err
 	}
 	p.board.update(func(st *Status) { st.Source, st.ServerVersion = s.source, server.Version })
-	return s.offerIdentity(ctx, identity.CurrentLSN)
+	return s.offerIdentity(ctx, identity.XLogPos)
 }
 
 const serverVersionMin = 14_00_00
