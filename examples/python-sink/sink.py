@@ -1,0 +1,138 @@
+"""A sink in Python: mirrors Postgres tables into SQLite, each transaction exactly once.
+
+Rows and checkpoint are stored in one SQLite transaction, so after any crash they agree.
+This file has the calls; checkpoint.py says who may write and how far we are; mirror.py is
+what this sink makes of the rows. docs/writing-a-sink.md explains all three.
+
+    REPLICANT_SINK_LISTEN   unix:/path or host:port     default unix:replicant-sink.sock
+    REPLICANT_SINK_DB       path of the SQLite file     default replicant-sink.db
+"""
+
+import os
+import signal
+import sys
+import threading
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+
+sys.path.insert(0, str(Path(__file__).with_name("gen")))  # the stubs, made by generate.sh
+from checkpoint import Store
+from errors import broken, guarded
+from mirror import Mirror
+from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2
+
+
+class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
+    def __init__(self, path):
+        self.instance_id = os.urandom(16)
+        self.store = Store(path)
+        self.mirror = Mirror(self.store)
+
+    @guarded
+    def GetCapabilities(self, request, context):
+        return sink_pb2.GetCapabilitiesResponse(
+            sink_name="python-sqlite-mirror",
+            sink_version="1.0",
+            instance_id=self.instance_id,
+            sink_kind=types_pb2.SINK_KIND_STATE_MIRROR,
+            fencing=[types_pb2.FENCING_STORED],
+            capabilities=[
+                types_pb2.CAPABILITY_CHECKPOINT,
+                types_pb2.CAPABILITY_TRANSACTION,
+                types_pb2.CAPABILITY_BATCH,
+                types_pb2.CAPABILITY_LARGE_TRANSACTION,
+                types_pb2.CAPABILITY_RESUME_STATE,
+            ],
+            limits=types_pb2.Limits(
+                max_request_bytes=32 << 20,
+                preferred_request_bytes=1 << 20,
+                max_transactions_per_batch=10_000,
+            ),
+        )
+
+    @guarded
+    def Checkpoint(self, request, context):
+        take = self.store.claim if request.HasField("claim") else self.store.read
+        return take(request)
+
+    @guarded
+    def HandleTransaction(self, request, context):
+        one = [request.transaction] if request.HasField("transaction") else []
+        return sink_pb2.HandleTransactionResponse(**self.handle(request, one))
+
+    @guarded
+    def HandleBatch(self, request, context):
+        return sink_pb2.HandleBatchResponse(**self.handle(request, request.transactions))
+
+    def handle(self, request, transactions):
+        """All of the unit or nothing. Without a transaction it is an idle step."""
+        counts, end = types_pb2.Counts(), 0
+        with self.store.transaction():
+            position = self.store.admit(request)
+            for transaction in transactions:
+                if transaction.end_lsn <= end:
+                    raise broken("end_lsn does not rise")
+                end = transaction.end_lsn
+                if end <= position:
+                    counts.replayed_transactions += 1
+                else:
+                    self.mirror.apply(request.relations, transaction.changes, counts)
+            self.store.commit(request.context, request, end, position)
+        return {"checkpoint_lsn": request.checkpoint_lsn, "counts": counts}
+
+    @guarded
+    def HandleLargeTransaction(self, frames, context):
+        """One transaction in many frames, applied as they come and committed by the last."""
+        counts, relations, changes = types_pb2.Counts(), [], 0
+        with self.store.transaction():
+            frame = next(frames, sink_pb2.HandleLargeTransactionRequest())
+            begin = frame.begin
+            self.store.admit(begin)
+            for frame in frames:
+                if frame.HasField("relation"):
+                    relations.append(frame.relation)
+                elif frame.HasField("changes") and frame.changes.first_change_index == changes:
+                    self.mirror.apply(relations, frame.changes.changes, counts)
+                    changes += len(frame.changes.changes)
+                else:
+                    break
+            end = frame.commit
+            if not frame.HasField("commit") or end.change_count != changes or any(frames):
+                raise broken("a frame is missing, unknown or out of order")
+            position = self.store.admit(begin)
+            if end.end_lsn > position:
+                self.store.commit(begin.context, end, end.end_lsn, position)
+            else:  # we have it: what these frames did is rolled back
+                counts = types_pb2.Counts(replayed_transactions=1)
+        return sink_pb2.HandleLargeTransactionResponse(
+            checkpoint_lsn=end.checkpoint_lsn, counts=counts
+        )
+
+
+def main():
+    listen = os.environ.get("REPLICANT_SINK_LISTEN", "unix:replicant-sink.sock")
+    path = os.environ.get("REPLICANT_SINK_DB", "replicant-sink.db")
+    os.umask(0o077)  # socket and rows are for this user alone
+    options = [
+        ("grpc.max_receive_message_length", 64 << 20),
+        ("grpc.http2.max_ping_strikes", 0),  # the sidecar may ask whether we live,
+        ("grpc.keepalive_time_ms", 20_000),  # and so do we: one that is gone holds
+        ("grpc.keepalive_timeout_ms", 20_000),  # no transaction open
+        ("grpc.so_reuseport", 0),
+    ]
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=options)
+    sink_pb2_grpc.add_SinkServiceServicer_to_server(SqliteSink(path), server)
+    server.add_insecure_port(listen)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    server.start()
+    print(f"listening on {listen}, storing in {path}", file=sys.stderr, flush=True)
+    stop.wait()
+    server.stop(grace=10).wait()  # the call in flight may end
+
+
+if __name__ == "__main__":
+    main()
