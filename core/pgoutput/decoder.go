@@ -19,6 +19,7 @@ type Options struct {
 // message is lawful where it stands, so one decoder serves one connection. It is not
 // safe for use by several goroutines.
 type Decoder struct {
+	limit   int // FrameMax
 	ignored uint64
 	// inside is true between Begin and Commit; xid and lsn are the transaction's.
 	inside bool
@@ -31,7 +32,7 @@ func NewDecoder(o Options) *Decoder {
 	if o.Protocol < 0 || o.Protocol > 1 {
 		panic("pgoutput: only protocol 1 is handled")
 	}
-	return &Decoder{}
+	return &Decoder{limit: FrameMax}
 }
 
 // Ignored counts messages that were lawfully passed over: a Stream Abort outside of a
@@ -47,9 +48,9 @@ func (d *Decoder) Decode(frame []byte, m *Message) error {
 	if len(frame) == 0 {
 		return d.halt(0, core.NewHalt(core.HaltMalformedStream, "decode", "an empty message"))
 	}
-	if len(frame) > FrameMax {
+	if len(frame) > d.limit {
 		return d.halt(0, core.NewHalt(core.HaltMalformedStream, "decode",
-			"a message of %d bytes, above the limit of %d", len(frame), FrameMax))
+			"a message of %d bytes, above the limit of %d", len(frame), d.limit))
 	}
 	r := reader{rest: frame[1:]}
 	m.Kind = Kind(frame[0])
