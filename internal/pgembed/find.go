@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -126,27 +127,44 @@ func inspect(ctx context.Context, dir, source string) (Binaries, error) {
 	if err := ensureLinks(dir); err != nil {
 		return Binaries{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version")
-	cmd.Env = cleanEnv()
-	out, err := cmd.CombinedOutput()
+	out, err := askVersion(ctx, filepath.Join(dir, "postgres"))
 	if err != nil {
-		return Binaries{}, fmt.Errorf("%s does not run: %w: %s", cmd.Path, err, firstLine(out))
+		return Binaries{}, err
 	}
 	m := versionRE.FindSubmatch(out)
 	if m == nil {
-		return Binaries{}, fmt.Errorf("%s --version says %q", cmd.Path, firstLine(out))
+		return Binaries{}, fmt.Errorf("%s/postgres --version says %q", dir, firstLine(out))
 	}
 	major, err := strconv.Atoi(string(m[1]))
 	if err != nil {
-		return Binaries{}, fmt.Errorf("%s --version says %q", cmd.Path, firstLine(out))
+		return Binaries{}, fmt.Errorf("%s/postgres --version says %q", dir, firstLine(out))
 	}
 	version := string(m[1])
 	if len(m[2]) > 0 {
 		version += "." + string(m[2])
 	}
 	return Binaries{Dir: dir, Major: major, Version: version, Source: source}, nil
+}
+
+// askVersion runs the server program with --version. A program that was
+// written a moment ago may still be held open for writing by a child that this
+// process forked meanwhile, until that child runs its own program.
+func askVersion(ctx context.Context, program string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		cmd := exec.CommandContext(ctx, program, "--version")
+		cmd.Env = cleanEnv()
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, syscall.ETXTBSY) && attempt < 20 {
+			time.Sleep(time.Duration(attempt) * 5 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s does not run: %w: %s", program, err, firstLine(out))
+		}
+		return out, nil
+	}
 }
 
 func firstLine(b []byte) string {

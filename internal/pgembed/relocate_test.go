@@ -67,9 +67,6 @@ func TestCopyIsNotTakenFromOthers(t *testing.T) {
 // The whole way of a machine without Postgres: download, checksum, unpack,
 // initdb, start. The build is the one of test/pg, packed as the publisher does.
 func TestStartFromADownload(t *testing.T) {
-	if testing.Short() {
-		t.Skip("packs 60 MB, which takes some seconds")
-	}
 	from := pgtest.Shared(t, 18).Bin()
 	cache := t.TempDir()
 	empty := t.TempDir()

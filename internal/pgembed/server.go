@@ -69,23 +69,25 @@ func (s *Server) launch(ctx context.Context) error {
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stop()
+	return s.stop(politely...)
 }
 
-func (s *Server) stop() error {
+// politely is fast shutdown, immediate shutdown, and no more asking.
+var politely = []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL}
+
+// stop sends one signal after the other until the postmaster has ended, and
+// gives each 10 s.
+func (s *Server) stop(signals ...syscall.Signal) error {
 	c := s.current()
 	if c == nil {
 		return nil
 	}
-	for _, step := range []struct {
-		sig  syscall.Signal
-		wait time.Duration
-	}{{syscall.SIGINT, 10 * time.Second}, {syscall.SIGQUIT, 10 * time.Second}, {syscall.SIGKILL, 10 * time.Second}} {
-		s.signal(c, step.sig)
+	for _, sig := range signals {
+		s.signal(c, sig)
 		select {
 		case <-c.done:
 			return nil
-		case <-time.After(step.wait):
+		case <-time.After(10 * time.Second):
 		}
 	}
 	return fmt.Errorf("Postgres with pid %d does not end", c.pid)
@@ -114,7 +116,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	if s.closed {
 		return errors.New("the server is closed")
 	}
-	if err := s.stop(); err != nil {
+	if err := s.stop(politely...); err != nil {
 		return err
 	}
 	return s.launch(ctx)
@@ -129,7 +131,11 @@ func (s *Server) Close() error {
 		return nil
 	}
 	s.closed = true
-	err := s.stop()
+	signals := politely
+	if s.dir.throwAway {
+		signals = signals[1:] // no one will read the data, no receiver is waited for
+	}
+	err := s.stop(signals...)
 	if s.reaper != nil {
 		s.reaper.dismiss()
 	}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -108,8 +110,30 @@ func TestKillStopRestart(t *testing.T) {
 	require.Error(t, pg.Restart(t.Context()))
 }
 
-// A receiver that hangs keeps a fast shutdown waiting; the crash path of Close
-// after a Kill leaves nothing either, the kernel's shared memory included.
+// The kernel's "your parent died" is about threads: a server must not end with
+// the thread that its Start was called on.
+func TestServerOutlivesTheThreadOfItsCaller(t *testing.T) {
+	started := make(chan *pgembed.Server, 1)
+	var err error
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		defer close(started)
+		var s *pgembed.Server
+		if s, err = pgembed.Start(context.Background(), pgembed.Options{Find: pgembed.FindOptions{Checkout: true}}); err == nil {
+			started <- s
+		}
+	}()
+	s, ok := <-started
+	require.True(t, ok, "%v", err)
+	defer s.Close()
+	<-started
+	time.Sleep(300 * time.Millisecond) // the signal would come at once
+	require.True(t, s.Running())
+	require.Equal(t, "1", query(t, s.DSN("postgres"), "SELECT 1"))
+}
+
+// Close after a Kill leaves nothing either, the kernel's shared memory
+// included.
 func TestCloseAfterKillFreesSharedMemory(t *testing.T) {
 	pg := pgtest.Own(t, 15, pgembed.Options{})
 	segment := func() bool {
