@@ -14,6 +14,10 @@ type entry struct {
 	// not the whole row.
 	identified, keyed bool
 	used              bool // by the open cut
+	// told: some change or schema change named this OID, or it was known before. What
+	// was never told cannot change: under a published root Postgres describes each leaf
+	// too, but no row ever names it.
+	told bool
 }
 
 func newEntry(r *core.Relation) *entry {
@@ -72,7 +76,7 @@ func (r *relations) use(oid uint32) (*entry, *core.Halt) {
 		r.last = e
 	}
 	if !e.used {
-		e.used = true
+		e.used, e.told = true, true
 		r.used, r.usedBy = append(r.used, e.relation), append(r.usedBy, e)
 		r.usedSize += e.size
 	}
@@ -119,11 +123,13 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 		return StepNone, h
 	}
 	before := r.known[fresh.OID]
-	if e := r.byOID[fresh.OID]; e != nil {
-		if sameShape(e.relation, fresh) {
+	if last := r.byOID[fresh.OID]; last != nil {
+		if sameShape(last.relation, fresh) {
 			return StepNone, nil
 		}
-		before = e.relation
+		if last.told {
+			before = last.relation
+		}
 	}
 	for i := range fresh.Columns {
 		fresh.Columns[i].TypeName = r.typeName(fresh.Columns[i].TypeOID)
@@ -131,7 +137,9 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 	if r.annotate != nil {
 		r.annotate(fresh)
 	}
-	r.byOID[fresh.OID], r.last = newEntry(fresh), nil
+	e := newEntry(fresh)
+	e.told = before != nil
+	r.byOID[fresh.OID], r.last = e, nil
 	if before == nil {
 		return StepNone, nil
 	}
