@@ -16,18 +16,18 @@ JOBS ?= 2
 export ARGS FUZZTIME
 
 BIN := bin/replicant-sidecar
-PYTHON := .venv/bin/python
+VENV := examples/python-sink/.venv/bin
 STATICCHECK := go tool -modfile=tools/lint/go.mod staticcheck
 
 ##@ Try it
 
 .PHONY: demo
 demo: build python ## Postgres, the sidecar and the Python sink in one terminal; ARGS="--for 15s -o json"
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(BIN) demo $(ARGS)
+	@PATH="$(CURDIR)/$(VENV):$$PATH" $(BIN) demo $(ARGS)
 
 .PHONY: bench
 bench: build python postgres ## measure against pg_recvlogical and a native subscription; ARGS passes on
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" go run ./bench $(ARGS)
+	@PATH="$(CURDIR)/$(VENV):$$PATH" go run ./bench $(ARGS)
 
 .PHONY: build
 build: ## build bin/replicant-sidecar
@@ -63,7 +63,7 @@ model-long: ## the models' large sets too: two timeouts, three incarnations (4 G
 .PHONY: test-python
 test-python: python ## the tests of the Python sink
 	@scripts/step.sh "pytest"
-	$(PYTHON) -m pytest -q -p no:cacheprovider examples/python-sink
+	$(VENV)/python -m pytest -q -p no:cacheprovider examples/python-sink
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## every fuzz target for FUZZTIME each
@@ -76,8 +76,8 @@ lint: python ## gofmt, go vet, staticcheck, ruff
 	@scripts/gofmt-check.sh
 	go vet ./...
 	$(STATICCHECK) ./...
-	.venv/bin/ruff check --no-cache .
-	.venv/bin/ruff format --no-cache --check .
+	$(VENV)/ruff check --no-cache .
+	$(VENV)/ruff format --no-cache --check .
 
 .PHONY: proto
 proto: tools ## the contract: buf lint, buf breaking, and both the oldest and the newest protoc
@@ -110,7 +110,7 @@ postgres: # Postgres 14 to 18 for tests, from test/pg/package-lock.json
 	@scripts/npm-tree.sh test/pg
 
 .PHONY: python
-python: # .venv with what the Python sink and the Python checks need
+python: # the Python sink's environment, with what the Python checks need
 	@scripts/python-env.sh
 
 .PHONY: generate
@@ -119,7 +119,8 @@ generate: tools ## regenerate what is generated
 
 .PHONY: clean
 clean: ## remove what was built and fetched
-	rm -rf bin dist .venv .ruff_cache tools/node_modules test/pg/node_modules
+	rm -rf bin dist examples/python-sink/.venv examples/python-sink/gen tools/.venv
+	rm -rf tools/node_modules test/pg/node_modules
 	go clean -testcache
 
 .PHONY: help

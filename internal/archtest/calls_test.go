@@ -120,7 +120,7 @@ func stop() { signal.Ignore(); os.Exit(1) }
 }
 
 // recoverers are the tops of the engine's goroutines.
-var recoverers = []string{"core/pipeline/guard.go"}
+var recoverers = []string{"core/pipeline/run.go"}
 
 // confirms finds what can write a status update: the libraries' own calls, and inside
 // core the message's type byte.
