@@ -111,10 +111,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         )
 
 
-def main():
-    listen = os.environ.get("REPLICANT_SINK_LISTEN", "unix:replicant-sink.sock")
-    path = os.environ.get("REPLICANT_SINK_DB", "replicant-sink.db")
-    os.umask(0o077)  # socket and rows are for this user alone
+def serve(listen, path):
     options = [
         ("grpc.max_receive_message_length", 64 << 20),
         ("grpc.http2.max_ping_strikes", 0),  # the sidecar may ask whether we live,
@@ -122,13 +119,22 @@ def main():
         ("grpc.keepalive_timeout_ms", 20_000),  # no transaction open
         ("grpc.so_reuseport", 0),
     ]
+    sink = SqliteSink(path)
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=options)
-    sink_pb2_grpc.add_SinkServiceServicer_to_server(SqliteSink(path), server)
+    sink_pb2_grpc.add_SinkServiceServicer_to_server(sink, server)
     server.add_insecure_port(listen)
+    server.start()
+    return server, sink
+
+
+def main():
+    listen = os.environ.get("REPLICANT_SINK_LISTEN", "unix:replicant-sink.sock")
+    path = os.environ.get("REPLICANT_SINK_DB", "replicant-sink.db")
+    os.umask(0o077)  # socket and rows are for this user alone
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    server.start()
+    server, _ = serve(listen, path)
     print(f"listening on {listen}, storing in {path}", file=sys.stderr, flush=True)
     stop.wait()
     server.stop(grace=10).wait()  # the call in flight may end
