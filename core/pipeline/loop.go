@@ -14,6 +14,8 @@ type loop struct {
 	machine *Machine
 	pump    *pump
 	deliver *deliverer
+	// stopReading ends the pump and returns when it is gone.
+	stopReading func()
 
 	current *chunk // being given to the machine
 	at      int
@@ -154,6 +156,7 @@ func (l *loop) drain(ctx context.Context) error {
 	l.session.pipeline.board.state(StateDraining, "")
 	ctx, cancel := context.WithTimeout(ctx, l.session.pipeline.options.DrainTimeout)
 	defer cancel()
+	l.stopReading()
 	for l.machine.InFlight() {
 		var pieces chan core.LargeFrame
 		piece, ok := l.machine.Part()
@@ -171,7 +174,7 @@ func (l *loop) drain(ctx context.Context) error {
 			if r.err != nil {
 				// Unknown or refused: left open, nothing of it is confirmed.
 				l.session.pipeline.log.Warn("drain left a unit open", "reason", r.err.Error())
-				return l.session.conn.Finish(ctx)
+				return l.finish(ctx)
 			}
 			if err := l.answered(r); err != nil {
 				return err
@@ -181,7 +184,20 @@ func (l *loop) drain(ctx context.Context) error {
 			return nil
 		}
 	}
-	return l.session.conn.Finish(ctx)
+	return l.finish(ctx)
+}
+
+// finishTimeout bounds the goodbye: a server that does not answer is left alone, and
+// finds the position in the next start.
+const finishTimeout = 5 * time.Second
+
+func (l *loop) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
+	defer cancel()
+	if err := l.session.conn.Finish(ctx); err != nil {
+		l.session.pipeline.log.Warn("the last position may not have reached Postgres", "reason", err.Error())
+	}
+	return nil
 }
 
 // publish shows the loop's numbers, not more often than anybody can look.

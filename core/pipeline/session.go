@@ -287,20 +287,25 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 		work: make(chan Work, 1), results: make(chan result, 1), frames: make(chan core.LargeFrame),
 	}
 	pump := newPump(s.conn, s.catalog)
-	l := &loop{session: s, machine: machine, pump: pump, deliver: d}
-
 	ctx, cancel := context.WithCancelCause(ctx)
-	var working sync.WaitGroup
-	start := func(name string, f func(context.Context)) {
-		working.Go(func() {
+	reading, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	var reads, working sync.WaitGroup
+	start := func(name string, group *sync.WaitGroup, ctx context.Context, f func(context.Context)) {
+		group.Go(func() {
 			defer p.catch(name, cancel)
 			f(ctx)
 		})
 	}
-	start("pump", pump.run)
-	start("deliver", d.run)
+	start("pump", &reads, reading, pump.run)
+	start("deliver", &working, ctx, d.run)
+	l := &loop{session: s, machine: machine, pump: pump, deliver: d, stopReading: func() {
+		stopReading()
+		reads.Wait()
+	}}
 	err = l.run(ctx)
 	cancel(errors.New("session over"))
+	reads.Wait()
 	working.Wait()
 	p.sequence = d.call.Sequence
 	p.totals = p.totals.plus(machine.Count())
