@@ -94,7 +94,7 @@ verify: tools ## generated code is what its sources give
 .PHONY: readme
 readme: build python ## the README's commands run as written
 	@scripts/step.sh "README commands"
-	@scripts/check-readme.sh README.md
+	@$(VENV)/python scripts/check_readme.py README.md
 
 ##@ Prepare
 
