@@ -91,7 +91,9 @@ func gone(path string) bool {
 func TestKilledParentLeavesNothing(t *testing.T) {
 	o := startOrphan(t)
 	require.NoError(t, o.parent.Process.Kill())
-	require.Eventually(t, func() bool { return len(workers(o.dir)) == 0 && gone(o.dir) }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(workers(o.dir)) == 0 }, 5*time.Second, 20*time.Millisecond,
+		"the kernel tells the server at once")
+	require.Eventually(t, func() bool { return gone(o.dir) }, 20*time.Second, 20*time.Millisecond)
 }
 
 // The reaper is killed too: the next start removes what is left.

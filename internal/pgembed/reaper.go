@@ -22,7 +22,7 @@ if [ "$2" = end ] && [ -n "$pid" ]; then
   case $(ps -o args= -p "$pid") in *"$1"*) kill -QUIT "$pid" ;; esac
 fi
 n=0
-while [ -n "$pid" ] && [ $n -lt 100 ] && kill -0 "$pid" 2>/dev/null; do
+while [ -n "$pid" ] && [ $n -lt 100 ] && [ -e "$1/data/postmaster.pid" ] && kill -0 "$pid" 2>/dev/null; do
   sleep 0.1
   n=$((n+1))
 done

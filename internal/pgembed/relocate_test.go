@@ -3,6 +3,7 @@ package pgembed_test
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,8 +51,15 @@ func TestRootRunsBinariesOfAClosedHome(t *testing.T) {
 func TestCopyIsNotTakenFromOthers(t *testing.T) {
 	b := closedTree(t)
 	root := t.TempDir()
+	before := syscall.Umask(0o077)
 	moved, err := pgembed.Relocate(b, root)
+	syscall.Umask(before)
 	require.NoError(t, err)
+	for path, want := range map[string]os.FileMode{"bin": 0o755, "bin/postgres": 0o755, "lib/libz.so.1": 0o644} {
+		st, err := os.Stat(filepath.Join(filepath.Dir(moved.Dir), path))
+		require.NoError(t, err)
+		require.Equal(t, want, st.Mode().Perm(), path)
+	}
 	entries, err := os.ReadDir(root)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "nothing half made is left")

@@ -17,8 +17,9 @@ import (
 const startReplication = `START_REPLICATION SLOT busy LOGICAL 0/0 (proto_version '1', publication_names 'pub')`
 
 // leave makes all that keeps a database from being dropped: a slot in use by a
-// walsender, a prepared transaction, a subscription, an open connection.
-func leave(t *testing.T, db *pgtest.DB) (busy *pgconn.PgConn) {
+// walsender, a prepared transaction, a subscription, an open connection. The
+// connections outlive the case: they are closed at the end of outer.
+func leave(t, outer *testing.T, db *pgtest.DB) {
 	t.Helper()
 	db.Exec(t,
 		"CREATE TABLE a (id int PRIMARY KEY)",
@@ -28,15 +29,15 @@ func leave(t *testing.T, db *pgtest.DB) (busy *pgconn.PgConn) {
 	)
 	conn, err := pgx.Connect(t.Context(), db.DSN)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	outer.Cleanup(func() { _ = conn.Close(context.Background()) })
 	_, err = conn.Exec(t.Context(), "BEGIN; INSERT INTO a VALUES (1); PREPARE TRANSACTION 'it''s'", pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), "CREATE SUBSCRIPTION sub CONNECTION 'host=/nowhere dbname=x' PUBLICATION pub WITH (connect = false)")
 	require.NoError(t, err)
 
-	busy, err = pgconn.Connect(t.Context(), db.ReplicationDSN())
+	busy, err := pgconn.Connect(t.Context(), db.ReplicationDSN())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = busy.Close(context.Background()) })
+	outer.Cleanup(func() { _ = busy.Close(context.Background()) })
 	busy.Frontend().SendQuery(&pgproto3.Query{String: startReplication})
 	require.NoError(t, busy.Frontend().Flush())
 	require.Eventually(t, func() bool {
@@ -44,7 +45,6 @@ func leave(t *testing.T, db *pgtest.DB) (busy *pgconn.PgConn) {
 		err := conn.QueryRow(t.Context(), "SELECT active FROM pg_replication_slots WHERE slot_name = 'busy'").Scan(&active)
 		return err == nil && active
 	}, 10*time.Second, 20*time.Millisecond)
-	return busy
 }
 
 // A database goes at its test's end, whatever the test left in it.
@@ -52,10 +52,11 @@ func TestDatabaseIsDroppedWithAllInIt(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, shared *pgtest.Server) {
 		pg := pgtest.Own(t, shared.Major, pgembed.Options{})
 		var name string
+		outer := t
 		t.Run("case", func(t *testing.T) {
 			db := pg.Database(t)
 			name = db.Name
-			leave(t, db)
+			leave(t, outer, db)
 		})
 		conn, err := pgx.Connect(t.Context(), pg.DSN("postgres"))
 		require.NoError(t, err)
