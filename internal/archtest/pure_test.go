@@ -18,6 +18,7 @@ var pureFiles = []string{
 	"core/pipeline/machine*.go",
 	"core/pipeline/batch*.go",
 	"core/pipeline/gate*.go",
+	"core/pipeline/doubt*.go",
 }
 
 // impureImports do I/O, wait, or know the time of their own accord.
