@@ -41,9 +41,9 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// commands of the program, in the order of the help. demo adds itself in front.
+// commands of the program, in the order of the help.
 var commands = []func() *cobra.Command{
-	newRun, newTail, newConfig, newExplain, newVersion, newCompletion,
+	newDemo, newRun, newTail, newConfig, newExplain, newVersion, newCompletion,
 }
 
 // execute runs the program and returns its exit code.

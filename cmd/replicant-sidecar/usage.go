@@ -69,13 +69,16 @@ func writeFlag(b *strings.Builder, f *pflag.Flag, text string) {
 	if f.Shorthand != "" {
 		name = "  -" + f.Shorthand + ", --" + f.Name
 	}
-	if kind := f.Value.Type(); kind != "bool" {
-		name += " " + strings.ToUpper(map[string]string{"string": "text", "int": "number", "count": "number"}[kind])
-		if _, plain := map[string]bool{"string": true, "int": true}[kind]; !plain {
-			name += kind
-		}
+	switch kind := f.Value.Type(); kind {
+	case "bool":
+	case "string":
+		name += " text"
+	case "int":
+		name += " number"
+	default:
+		name += " " + kind
 	}
-	fmt.Fprintln(b, strings.TrimRight(name, " "))
+	fmt.Fprintln(b, name)
 	for _, line := range strings.Split(wrap(text), "\n") {
 		fmt.Fprintf(b, "            %s\n", strings.TrimSpace(line))
 	}

@@ -40,7 +40,7 @@ type Sink struct {
 
 // TLS names the files of a TLS connection to the sink.
 type TLS struct {
-	CA   string `yaml:"ca" env:"REPLICANT_SINK_TLS_CA" flag:"sink-tls-ca" group:"Sink" shown:"the system's" description:"File with the certificates (PEM) that the sink's certificate must chain to."`
+	CA   string `yaml:"ca" env:"REPLICANT_SINK_TLS_CA" flag:"sink-tls-ca" group:"Sink" description:"File with the certificates (PEM) that the sink's certificate must chain to. TLS is used when one of the three files is given; without this one the system's certificates count."`
 	Cert string `yaml:"cert" env:"REPLICANT_SINK_TLS_CERT" flag:"sink-tls-cert" group:"Sink" description:"File with our own certificate (PEM), for a sink that asks for one."`
 	Key  string `yaml:"key" env:"REPLICANT_SINK_TLS_KEY" flag:"sink-tls-key" group:"Sink" description:"File with the private key of sink.tls.cert (PEM)."`
 }
@@ -55,8 +55,9 @@ type Delivery struct {
 
 // Admin is the HTTP port for probes, metrics and the status page.
 type Admin struct {
-	Listen string `yaml:"listen" env:"REPLICANT_ADMIN_LISTEN" flag:"admin-listen" group:"Admin" default:"127.0.0.1:9464" description:"host:port of the status page, probes and metrics. Empty = off. There is no password on it: keep it on loopback, or in a network you trust."`
-	Pprof  bool   `yaml:"pprof" env:"REPLICANT_ADMIN_PPROF" flag:"admin-pprof" group:"Admin" default:"false" description:"Serve Go's profiles under /debug/pprof."`
+	Listen           string   `yaml:"listen" env:"REPLICANT_ADMIN_LISTEN" flag:"admin-listen" group:"Admin" default:"127.0.0.1:9464" description:"host:port of the status page, probes and metrics. Empty = off. There is no password on it: keep it on loopback, or in a network you trust."`
+	ProgressDeadline Duration `yaml:"progress_deadline" env:"REPLICANT_ADMIN_PROGRESS_DEADLINE" flag:"admin-progress-deadline" group:"Admin" default:"1m" description:"How long the position may stand still with work waiting before /readyz says not ready."`
+	Pprof            bool     `yaml:"pprof" env:"REPLICANT_ADMIN_PPROF" flag:"admin-pprof" group:"Admin" default:"false" description:"Serve Go's profiles under /debug/pprof."`
 }
 
 // Log says how to log. Logs go to standard error.

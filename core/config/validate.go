@@ -95,13 +95,12 @@ func (v *validator) sink(s *Sink) {
 	default:
 		if problem := hostPort(s.Address, false); problem != "" {
 			v.add("sink.address", "wants unix:/path/to.sock or host:port; %s", problem)
+		} else if s.TLS == (TLS{}) && !s.Insecure && !isLoopback(s.Address) {
+			v.add("sink.address", "is not on this machine: give sink.tls.ca, or say sink.insecure")
 		}
 	}
 	hasTLS := s.TLS != TLS{}
-	switch {
-	case hasTLS && isUnix:
-		v.add("sink.tls", "has no meaning for a unix socket")
-	case hasTLS && s.Insecure:
+	if hasTLS && s.Insecure {
 		v.add("sink.insecure", "excludes sink.tls")
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
@@ -154,6 +153,9 @@ func (v *validator) enums(c *Config) {
 }
 
 func (v *validator) admin(a *Admin) {
+	if a.ProgressDeadline <= 0 {
+		v.add("admin.progress_deadline", "must be more than 0")
+	}
 	if a.Listen == "" {
 		if a.Pprof {
 			v.add("admin.pprof", "needs admin.listen, which is off")

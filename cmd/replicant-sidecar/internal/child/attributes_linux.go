@@ -2,7 +2,8 @@ package child
 
 import "syscall"
 
-// attributes: a group of its own, and a polite end when we die without a word.
-func attributes() *syscall.SysProcAttr {
+// Attributes puts a process in a group of its own and, where the system can, ends it with
+// us. The thread that starts it must live as long as it does.
+func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }

@@ -4,5 +4,6 @@ package child
 
 import "syscall"
 
-// attributes: a group of its own. Only Linux tells a child that its parent died.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// Attributes puts a process in a group of its own and, where the system can, ends it with
+// us. The thread that starts it must live as long as it does.
+func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

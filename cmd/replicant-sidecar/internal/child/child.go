@@ -57,7 +57,7 @@ func Start(o Options) (*Child, error) {
 	}
 	cmd := exec.Command(o.Args[0], o.Args[1:]...)
 	cmd.Env = append(os.Environ(), ListenEnv+"="+o.Listen)
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = Attributes()
 	out, err := newOutput(o.Stdout, o.Prefix)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (c *Child) empty() bool {
 			break
 		}
 	}
-	return !c.signal(0)
+	return !c.signal(0) || !living(c.pid)
 }
 
 // signal reaches every process of the group; false when there is none. The number of
