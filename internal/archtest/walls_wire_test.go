@@ -40,7 +40,7 @@ var wireWalls = []wall{
 		subject: "sdk/go",
 		breaches: imports(func(s *source, imported string) bool {
 			ours, mine := own(imported)
-			return mine && (isOrBelow(ours, "sdk") && s.under("cmd", "core") && !s.under("cmd/replicant-sidecar/demo") ||
+			return mine && (isOrBelow(ours, "sdk") && s.under("cmd", "core") ||
 				isOrBelow(ours, "remotesink") && !s.under("remotesink", "cmd", "bench") && !testSupport(s))
 		}),
 		plant: map[string]string{
