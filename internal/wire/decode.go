@@ -80,9 +80,8 @@ func (d *Decoder) request(request []byte, name string) *FieldError {
 	d.forget()
 	var callBody []byte
 	single := name == "transaction"
-	for walk := (fields{request}); walk.more(); {
-		f, ok := walk.next()
-		if !ok {
+	for f := (fields{rest: request}); f.more(); {
+		if !f.next() {
 			return broken("message", problemNotProtobuf)
 		}
 		switch {

@@ -4,6 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -15,9 +16,8 @@ import (
 func (d *decoded) transaction(t *core.Transaction, body []byte) *FieldError {
 	var committed []byte
 	first := len(d.changes)
-	for walk := (fields{body}); walk.more(); {
-		f, ok := walk.next()
-		if !ok {
+	for f := (fields{rest: body}); f.more(); {
+		if !f.next() {
 			return broken("", problemNotProtobuf)
 		}
 		switch {
@@ -60,43 +60,70 @@ func readTime(at *time.Time, body []byte) *FieldError {
 	if body == nil {
 		return nil
 	}
-	var message timestamppb.Timestamp
-	if proto.Unmarshal(body, &message) != nil {
-		return broken("commit_time", problemNotProtobuf)
+	var stamp timestamppb.Timestamp
+	for f := (fields{rest: body}); f.more(); {
+		if !f.next() {
+			return broken("commit_time", problemNotProtobuf)
+		}
+		switch {
+		case f.isNumber(1):
+			stamp.Seconds = int64(f.number)
+		case f.isNumber(2):
+			stamp.Nanos = int32(uint32(f.number))
+		}
 	}
-	if message.CheckValid() != nil {
+	if !stamp.IsValid() {
 		return broken("commit_time", "out of range")
 	}
-	*at = message.AsTime()
+	*at = stamp.AsTime()
 	return nil
 }
 
-// changeParts are the fields of a Change message as they were found.
+// changeParts are the fields of a Change message as they were found; nil is absent.
 type changeParts struct {
-	op, relation, oldKind uint64
-	parts                 [8][]byte // by field number: 3 new_row, 4 old_row, 6 truncate, 7 message
-	present               [8]bool
+	op, relation, oldKind              uint64
+	newRow, oldRow, truncated, message []byte
 }
 
 func (p *changeParts) read(body []byte) *FieldError {
-	for walk := (fields{body}); walk.more(); {
-		f, ok := walk.next()
-		if !ok {
+	for f := (fields{rest: body}); f.more(); {
+		if !f.next() {
 			return broken("", problemNotProtobuf)
 		}
 		switch {
-		case f.isBytes(3), f.isBytes(4), f.isBytes(6), f.isBytes(7):
-			if p.present[f.id] {
+		case f.kind == protowire.VarintType:
+			switch f.id {
+			case 1:
+				p.op = f.number
+			case 2:
+				p.relation = f.number
+			case 5:
+				p.oldKind = f.number
+			}
+		case f.kind == protowire.BytesType:
+			part := p.part(f.id)
+			if part == nil {
+				continue
+			}
+			if *part != nil {
 				return errUnusual
 			}
-			p.parts[f.id], p.present[f.id] = f.body, true
-		case f.isNumber(1):
-			p.op = f.number
-		case f.isNumber(2):
-			p.relation = f.number
-		case f.isNumber(5):
-			p.oldKind = f.number
+			*part = f.body
 		}
+	}
+	return nil
+}
+
+func (p *changeParts) part(id protowire.Number) *[]byte {
+	switch id {
+	case 3:
+		return &p.newRow
+	case 4:
+		return &p.oldRow
+	case 6:
+		return &p.truncated
+	case 7:
+		return &p.message
 	}
 	return nil
 }
@@ -126,10 +153,10 @@ func (d *decoded) fillChange(c *core.Change, p *changeParts) *FieldError {
 	}
 	switch c.Op {
 	case core.OpTruncate:
-		return d.truncate(c, p.parts[6])
+		return d.truncate(c, p.truncated)
 	case core.OpMessage:
 		c.Message = &core.Message{}
-		if err := readMessage(c.Message, p.parts[7]); err != nil {
+		if err := readMessage(c.Message, p.message); err != nil {
 			return err.under("message")
 		}
 		return nil
@@ -139,14 +166,14 @@ func (d *decoded) fillChange(c *core.Change, p *changeParts) *FieldError {
 		return broken("relation_index", "not among the %d relations told", len(d.table))
 	}
 	c.Relation = d.table[index]
-	if p.present[3] {
-		if err := readRow(&c.New, p.parts[3], len(c.Relation.Columns)); err != nil {
+	if p.newRow != nil {
+		if err := readRow(&c.New, p.newRow, len(c.Relation.Columns)); err != nil {
 			return err.under("new_row")
 		}
 	}
-	if p.present[4] {
+	if p.oldRow != nil {
 		c.OldKind = core.OldKind(p.oldKind)
-		if err := readRow(&c.Old, p.parts[4], len(c.Relation.Columns)); err != nil {
+		if err := readRow(&c.Old, p.oldRow, len(c.Relation.Columns)); err != nil {
 			return err.under("old_row")
 		}
 	}
@@ -163,17 +190,17 @@ func (p *changeParts) checkParts(op core.Op) *FieldError {
 	needNew := op == core.OpInsert || op == core.OpUpdate
 	mayOld := op == core.OpUpdate || op == core.OpDelete
 	switch {
-	case p.present[3] != needNew:
+	case (p.newRow != nil) != needNew:
 		return broken("new_row", "%s", presence(needNew))
-	case p.present[4] && !mayOld:
+	case p.oldRow != nil && !mayOld:
 		return broken("old_row", "%s", presence(false))
-	case !p.present[4] && op == core.OpDelete:
+	case p.oldRow == nil && op == core.OpDelete:
 		return broken("old_row", problemMissing)
-	case p.present[4] != (oldKind != int32(core.OldNone)):
+	case (p.oldRow != nil) != (oldKind != int32(core.OldNone)):
 		return broken("old_row_kind", "does not fit old_row")
-	case p.present[6] != (op == core.OpTruncate):
+	case (p.truncated != nil) != (op == core.OpTruncate):
 		return broken("truncate", "%s", presence(op == core.OpTruncate))
-	case p.present[7] != (op == core.OpMessage):
+	case (p.message != nil) != (op == core.OpMessage):
 		return broken("message", "%s", presence(op == core.OpMessage))
 	}
 	return nil

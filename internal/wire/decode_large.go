@@ -91,9 +91,8 @@ func (d *LargeDecoder) Next(message []byte) (core.LargeFrame, bool, error) {
 // frame finds the one frame in a message. One that is unset, unknown or given twice is
 // an error: a message with two frames is nothing that a sidecar would send.
 func (*LargeDecoder) frame(message []byte) (id int, body []byte, err error) {
-	for walk := (fields{message}); walk.more(); {
-		f, ok := walk.next()
-		if !ok {
+	for f := (fields{rest: message}); f.more(); {
+		if !f.next() {
 			return 0, nil, broken("frame", problemNotProtobuf)
 		}
 		if f.id < frameBegin || f.id > frameCommit || !f.isBytes(f.id) {
@@ -144,9 +143,8 @@ func (d *LargeDecoder) readChanges(body []byte) (core.LargeFrame, bool, error) {
 func (d *LargeDecoder) largeChanges(body []byte) (first uint64, err *FieldError) {
 	clear(d.changes)
 	d.changes = d.changes[:0]
-	for walk := (fields{body}); walk.more(); {
-		f, ok := walk.next()
-		if !ok {
+	for f := (fields{rest: body}); f.more(); {
+		if !f.next() {
 			return 0, broken("", problemNotProtobuf)
 		}
 		switch {
