@@ -18,11 +18,16 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
-// orphan is a server whose parent is a process of ours that gets killed.
+// orphan is a server whose parent is a process of ours that gets killed. It
+// lives in a temporary directory of its own, where no other program sweeps.
 type orphan struct {
 	parent     *exec.Cmd
-	dir        string
+	temp, dir  string
 	postmaster int
+}
+
+func (o orphan) dsn() string {
+	return "postgres://postgres@/postgres?sslmode=disable&host=" + o.dir
 }
 
 func startOrphan(t *testing.T) orphan {
@@ -30,8 +35,12 @@ func startOrphan(t *testing.T) orphan {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks at /proc")
 	}
+	temp, err := os.MkdirTemp("/tmp", "pgt")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	require.NoError(t, os.Chmod(temp, 0o777|os.ModeSticky))
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envChild+"=1")
+	cmd.Env = append(os.Environ(), envChild+"=1", "TMPDIR="+temp)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -48,7 +57,8 @@ func startOrphan(t *testing.T) orphan {
 	require.NoError(t, err)
 	require.DirExists(t, dir)
 	require.NotEmpty(t, workers(dir))
-	return orphan{parent: cmd, dir: dir, postmaster: pid}
+	require.Equal(t, temp, filepath.Dir(dir))
+	return orphan{parent: cmd, temp: temp, dir: dir, postmaster: pid}
 }
 
 // workers returns the processes that work in a server's directory.
@@ -96,13 +106,25 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return gone(o.dir) }, 20*time.Second, 20*time.Millisecond)
 }
 
+// The server crashed before its parent did, and a backend still computes.
+func TestKilledParentOfACrashedServerLeavesNothing(t *testing.T) {
+	o := startOrphan(t)
+	busy := startBusy(t, o.dsn())
+	require.NoError(t, syscall.Kill(o.postmaster, syscall.SIGKILL))
+	require.NotEmpty(t, workers(o.dir))
+	require.NoError(t, o.parent.Process.Kill())
+	require.Eventually(t, func() bool { return len(workers(o.dir)) == 0 && gone(o.dir) }, 20*time.Second, 20*time.Millisecond)
+	require.Error(t, <-busy)
+}
+
 // The reaper is killed too: the next start removes what is left.
 func TestNextStartSweepsWhatIsLeft(t *testing.T) {
 	o := startOrphan(t)
 	require.NoError(t, syscall.Kill(reaperOf(t, o.dir), syscall.SIGKILL))
+	t.Setenv("TMPDIR", o.temp)
 	removed, err := pgembed.Sweep(t.Context())
 	require.NoError(t, err)
-	require.NotContains(t, removed, o.dir, "its owner lives")
+	require.Empty(t, removed, "its owner lives")
 	require.NoError(t, syscall.Kill(o.postmaster, 0))
 
 	require.NoError(t, o.parent.Process.Kill())

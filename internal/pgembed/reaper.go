@@ -10,8 +10,10 @@ import (
 
 // reaperScript waits until its input ends, which happens when the process that
 // started it ends in any way, and then removes the directory given as $1. With
-// $2 = end it also ends the server in it, where the kernel does not; the
+// $2 = end it ends the server in it, which elsewhere the kernel has told; the
 // server's number is believed only when its command line names the directory.
+// What still works in the directory is killed: a backend that computes does
+// not notice that its postmaster was killed.
 const reaperScript = `
 trap '' HUP INT TERM
 while read -r _; do :; done
@@ -25,6 +27,9 @@ n=0
 while [ -n "$pid" ] && [ $n -lt 100 ] && [ -e "$1/data/postmaster.pid" ] && kill -0 "$pid" 2>/dev/null; do
   sleep 0.1
   n=$((n+1))
+done
+for p in /proc/[0-9]*; do
+  [ "$(readlink "$p/cwd" 2>/dev/null)" = "$1/data" ] && kill -KILL "${p#/proc/}"
 done
 rm -rf "$1" || { sleep 1; rm -rf "$1"; }
 `

@@ -73,6 +73,22 @@ func TestStartEveryMajor(t *testing.T) {
 	})
 }
 
+// startBusy makes a backend that computes and does not see its postmaster go.
+func startBusy(t *testing.T, dsn string) <-chan error {
+	t.Helper()
+	busy := make(chan error, 1)
+	go func() {
+		_, err := tryQuery(context.Background(), dsn, "SELECT count(*) FROM generate_series(1, 100000000000)")
+		busy <- err
+	}()
+	const running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%generate_series(%' AND pid <> pg_backend_pid()"
+	require.Eventually(t, func() bool {
+		n, err := tryQuery(context.Background(), dsn, running)
+		return err == nil && n == "1"
+	}, 20*time.Second, 20*time.Millisecond)
+	return busy
+}
+
 // A committed row survives the crash; the same DSN works again; a third start
 // after a clean stop too.
 func TestKillStopRestart(t *testing.T) {
@@ -84,20 +100,13 @@ func TestKillStopRestart(t *testing.T) {
 	query(t, dsn, "CREATE TABLE a (id int)")
 	query(t, dsn, "INSERT INTO a VALUES (1)")
 	before := pg.PID()
-	busy := make(chan error, 1)
-	go func() { // a backend that computes and does not see its postmaster go
-		_, err := tryQuery(context.Background(), dsn, "SELECT count(*) FROM generate_series(1, 100000000000)")
-		busy <- err
-	}()
-	require.Eventually(t, func() bool {
-		return query(t, dsn, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%generate_series(%' AND pid <> pg_backend_pid()") == "1"
-	}, 10*time.Second, 20*time.Millisecond)
+	busy := startBusy(t, dsn)
 
 	require.NoError(t, pg.Kill())
-	require.Error(t, <-busy)
 	require.Zero(t, pg.PID())
 	require.False(t, pg.Running())
 	require.Empty(t, workers(pg.Dir()), "children are gone when Kill returns")
+	require.Error(t, <-busy)
 	_, err := tryQuery(t.Context(), dsn, "SELECT 1")
 	require.Error(t, err)
 	require.Error(t, pg.Kill(), "nothing to kill")
