@@ -3,6 +3,7 @@
 import contextlib
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -119,8 +120,6 @@ def test_the_files_are_for_this_user_alone(tmp_path):
 
 
 def test_it_listens_on_tcp_too(tmp_path):
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         listen = f"127.0.0.1:{free.getsockname()[1]}"
@@ -132,14 +131,13 @@ def test_it_listens_on_tcp_too(tmp_path):
 
 
 def test_an_address_in_use_is_an_error(tmp_path):
-    import socket
-
-    with socket.socket() as used:
-        used.bind(("127.0.0.1", 0))
-        used.listen()
-        address = f"127.0.0.1:{used.getsockname()[1]}"
-        with process(address, str(tmp_path / "mirror.db")) as sink:
-            assert sink.wait(timeout=20) != 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with process(address, str(tmp_path / "one.db")):
+        Client(address, str(tmp_path / "one.db")).ready().channel.close()
+        with process(address, str(tmp_path / "two.db")) as second:
+            assert second.wait(timeout=20) != 0
 
 
 def test_two_sidecars_write_at_once(connect):

@@ -1,7 +1,9 @@
 """What a change does to the rows of a mirror."""
 
+import contextlib
 import itertools
 import re
+import sqlite3
 
 import pytest
 import read
@@ -336,6 +338,14 @@ class TestShapes:
         finally:
             server.stop(None).wait()
             sink.store.db.close()
+
+    def test_a_table_that_somebody_dropped(self, client):
+        """An operator's way to begin a table anew, while the sink runs."""
+        client.transaction([ITEM], insert(1, "a", "x"))
+        with contextlib.closing(sqlite3.connect(client.path)) as other:
+            other.executescript("""DROP TABLE "public.item"; DELETE FROM _replicant_columns""")
+        client.transaction([ITEM], insert(2, "b", "y"))
+        assert client.rows("item") == [(b"2", b"b", b"y")]
 
 
 class TestBroken:
