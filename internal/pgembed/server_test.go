@@ -78,7 +78,7 @@ func startBusy(t *testing.T, dsn string) <-chan error {
 	t.Helper()
 	busy := make(chan error, 1)
 	go func() {
-		_, err := tryQuery(context.Background(), dsn, "SELECT count(*) FROM generate_series(1, 100000000000)")
+		_, err := tryQuery(context.Background(), dsn, "SELECT count(*) FROM (SELECT generate_series(1, 100000000000)) AS endless")
 		busy <- err
 	}()
 	const running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%generate_series(%' AND pid <> pg_backend_pid()"
