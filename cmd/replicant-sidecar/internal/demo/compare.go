@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
 )
 
 // table is what one side holds: columns by name, rows as exact bytes, nil for NULL, in
@@ -27,12 +28,16 @@ type row [][]byte
 // readSource reads every table in one snapshot, as the text that Postgres prints under
 // the same settings as the stream.
 func readSource(ctx context.Context, shop *shop) (map[string]table, error) {
-	config, err := pgx.ParseConfig(shop.pg.DSN(database))
+	return readTables(ctx, shop.pg, shop.pg.DSN(database), tables)
+}
+
+func readTables(ctx context.Context, pg *pgembed.Server, dsn string, names []string) (map[string]table, error) {
+	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	for _, pinned := range wal.PinnedSettings() {
-		if pinned.Since <= shop.pg.Bin().Major {
+		if pinned.Since <= pg.Bin().Major {
 			config.RuntimeParams[pinned.Name] = pinned.Value
 		}
 	}
@@ -46,7 +51,7 @@ func readSource(ctx context.Context, shop *shop) (map[string]table, error) {
 		return nil, err
 	}
 	found := map[string]table{}
-	for _, name := range tables {
+	for _, name := range names {
 		if found[name], err = readTable(ctx, conn, name); err != nil {
 			return nil, err
 		}
