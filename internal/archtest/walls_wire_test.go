@@ -97,7 +97,8 @@ var programWalls = []wall{
 // supportDirs hold code that only tests and examples may use.
 var supportDirs = []string{
 	"core/wal/waltest", "core/sinktest", "internal/archtest", "internal/golden", "internal/model",
-	"internal/sim", "internal/testsink", "internal/pgembed/pgtest", "internal/e2e",
+	"internal/sim", "internal/testsink", "internal/pgembed/pgtest", "internal/cases",
+	"cmd/replicant-sidecar/internal/programtest",
 }
 
 // testSupport reports whether a file is a test or code for tests alone.
