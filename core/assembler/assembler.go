@@ -68,11 +68,11 @@ type Assembler struct {
 
 // New makes an assembler for a fresh connection.
 func New(o Options) *Assembler {
-	const defaultSlab = 256 << 10
+	const defaultSlab, leastChunk = 256 << 10, 1024
 	if o.Slab <= 0 {
 		o.Slab = defaultSlab
 	}
-	a := &Assembler{cut: 1, rows: slabs{size: o.Slab}, relations: newRelations(o)}
+	a := &Assembler{cut: 1, rows: slabs{size: o.Slab}, changes: chunks{least: leastChunk}, relations: newRelations(o)}
 	return a
 }
 

@@ -69,14 +69,13 @@ func (s *slabs) release(m Mark) {
 	s.aside = append(s.aside[:0], s.aside[done:]...)
 }
 
-const (
-	chunkLeast     = 1024      // changes in a new chunk
-	freeChangesMax = 64 * 1024 // changes in chunks that are kept though nothing is in them
-)
+// freeChangesMax bounds the changes in chunks that are kept though nothing is in them.
+const freeChangesMax = 64 * 1024
 
 // chunks is memory for changes. The changes of a cut lie in one piece, so a chunk that
 // is too small for the open cut is left for a bigger one.
 type chunks struct {
+	least    int // changes in a new chunk
 	current  []core.Change
 	aside    []chunk
 	free     [][]core.Change
@@ -92,7 +91,7 @@ type chunk struct {
 // again, and returns where it begins there.
 func (c *chunks) grow(start int, cut Mark) int {
 	open := c.current[start:]
-	next := c.get(max(chunkLeast, 2*len(open)))
+	next := c.get(max(c.least, 2*len(open)))
 	next = append(next, open...)
 	if c.current != nil {
 		c.aside = append(c.aside, chunk{c.current, cut - 1})

@@ -44,6 +44,7 @@ func describe(c *core.Change) string {
 func TestCutsStayIntactUntilReleased(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(Options{Slab: rapid.SampledFrom([]int{64, 256, 4096}).Draw(t, "slab")})
+		a.changes.least = rapid.IntRange(1, 64).Draw(t, "chunk")
 		relation := table(tOID, core.IdentityFull, "id*", "a*")
 		mustPush(t, a, relation)
 		var queue []held
@@ -164,9 +165,34 @@ func TestBigValueHasMemoryOfItsOwn(t *testing.T) {
 func TestReleaseOfAMarkThatIsNotThereYet(t *testing.T) {
 	a := New(Options{Slab: 64})
 	push(t, a, table(tOID, core.IdentityDefault, "id*"), begin(100), insert(tOID, "1"))
-	a.Release(1_000)
-	push(t, a, insert(tOID, "2"))
+	for range 100 {
+		push(t, a, insert(tOID, "2"))
+		a.Release(1_000)
+	}
 	changes, _, _ := a.TakeChanges()
 	require.Equal(t, "1", letters(changes[0].New))
-	require.Equal(t, "2", letters(changes[1].New))
+	for _, c := range changes[1:] {
+		require.Equal(t, "2", letters(c.New))
+	}
+}
+
+// The bound that room is asked for holds for every length of value, so a slab never
+// grows.
+func TestPackedMax(t *testing.T) {
+	a := New(Options{})
+	for _, columns := range []int{0, 1, 127, 128, core.ColumnsMax} {
+		for _, size := range []int{-1, 0, 127, 128, 1 << 14, 1 << 21} {
+			if size > 128 && columns > 128 {
+				continue
+			}
+			column := []byte{'n'}
+			if size >= 0 {
+				column = append(binary.BigEndian.AppendUint32([]byte{'t'}, uint32(size)), make([]byte, size)...)
+			}
+			raw := bytes.Repeat(column, columns)
+			packed := a.pack(pgoutput.Tuple{Columns: columns, Raw: raw}).Packed()
+			require.LessOrEqual(t, len(packed), packedMax(columns, len(raw)), "%d columns of %d bytes", columns, size)
+		}
+	}
+	require.LessOrEqual(t, cap(a.rows.current), a.rows.size)
 }

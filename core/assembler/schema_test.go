@@ -126,6 +126,7 @@ func TestTypeNamesAndAnnotate(t *testing.T) {
 	a := New(Options{Annotate: func(r *core.Relation) {
 		annotated++
 		require.Equal(t, "other.mood", r.Columns[0].TypeName, "the stream's names are there first")
+		require.Empty(t, r.Columns[1].TypeName, "a domain came under its base type's name")
 		r.Columns[1].TypeName = "posint"
 		r.Columns[0].PrimaryKeyPosition = 1
 	}})

@@ -16,11 +16,6 @@ func (r *reader) relation(m *Message) {
 	if columns > core.ColumnsMax {
 		r.fail("a relation of %d columns, more than a table can have", columns)
 	}
-	// The least a column takes bounds the allocation by the frame's own size.
-	const leastColumn = 1 + 1 + 4 + 4
-	if columns*leastColumn > len(r.rest) {
-		r.fail("%d columns in %d bytes", columns, len(r.rest))
-	}
 	if r.fault != nil {
 		return
 	}
