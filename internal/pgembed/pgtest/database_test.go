@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
@@ -49,27 +48,24 @@ func leave(t, outer *testing.T, db *pgtest.DB) {
 
 // A database goes at its test's end, whatever the test left in it.
 func TestDatabaseIsDroppedWithAllInIt(t *testing.T) {
-	pgtest.ForEach(t, func(t *testing.T, shared *pgtest.Server) {
-		pg := pgtest.Own(t, shared.Major, pgembed.Options{})
+	pgtest.ForEach(t, func(outer *testing.T, pg *pgtest.Server) {
 		var name string
-		outer := t
-		t.Run("case", func(t *testing.T) {
+		outer.Run("case", func(t *testing.T) {
 			db := pg.Database(t)
 			name = db.Name
 			leave(t, outer, db)
 		})
-		conn, err := pgx.Connect(t.Context(), pg.DSN("postgres"))
-		require.NoError(t, err)
+		conn, err := pgx.Connect(outer.Context(), pg.DSN("postgres"))
+		require.NoError(outer, err)
 		defer conn.Close(context.Background())
 		for _, sql := range []string{
-			"SELECT count(*) FROM pg_database WHERE datname = '" + name + "'",
-			"SELECT count(*) FROM pg_replication_slots",
-			"SELECT count(*) FROM pg_prepared_xacts",
-			"SELECT count(*) FROM pg_subscription",
+			"SELECT count(*) FROM pg_database WHERE datname = $1",
+			"SELECT count(*) FROM pg_replication_slots WHERE database = $1",
+			"SELECT count(*) FROM pg_prepared_xacts WHERE database = $1",
 		} {
 			var n int
-			require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&n))
-			require.Zero(t, n, sql)
+			require.NoError(outer, conn.QueryRow(outer.Context(), sql, name).Scan(&n))
+			require.Zero(outer, n, sql)
 		}
 	})
 }
