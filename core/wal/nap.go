@@ -3,8 +3,10 @@ package wal
 import "time"
 
 const (
-	// napLength is long enough for a walsender to write a few hundred messages.
+	// napLength is how long messages may gather after a read.
 	napLength = 200 * time.Microsecond
+	// napLeast is the rest below which a pause is not worth its system call.
+	napLeast = 20 * time.Microsecond
 	// napDense is the time between two reads below which traffic counts as dense.
 	napDense = time.Millisecond
 )
@@ -13,8 +15,8 @@ const (
 //
 // A reader that is faster than the walsender falls asleep between any two messages, and
 // the walsender then pays a wake-up for each one. A pause while traffic is dense lets
-// messages gather. When traffic is sparse, or more is waiting than was read, there is
-// none, so latency does not suffer.
+// messages gather. There is none when traffic is sparse, so latency does not suffer,
+// when more is waiting than was read, or when the caller itself took that long.
 type napper struct {
 	off   bool
 	last  time.Time // end of the last read
@@ -23,8 +25,11 @@ type napper struct {
 }
 
 func (n *napper) before() {
-	if !n.off && n.dense && !n.full {
-		nap(napLength)
+	if n.off || !n.dense || n.full {
+		return
+	}
+	if rest := napLength - time.Since(n.last); rest > napLeast {
+		nap(rest)
 	}
 }
 

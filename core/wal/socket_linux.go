@@ -7,14 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// unackedMax is how long written bytes may stay unacknowledged by the peer's kernel.
-	unackedMax    = 30 * time.Second
-	receiveBuffer = 4 << 20
-)
+// unackedMax is how long written bytes may stay unacknowledged by the peer's kernel.
+const unackedMax = 30 * time.Second
 
 // tuneTCP is best effort: without it the stream is as right, only slower to notice a
-// dead peer.
+// dead peer. The receive buffer is left to the kernel, which lets it grow up to
+// tcp_rmem[2] (6 MiB); naming a size would stop that and be cut to rmem_max (208 KiB).
 func tuneTCP(tcp *net.TCPConn) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {
@@ -23,5 +21,4 @@ func tuneTCP(tcp *net.TCPConn) {
 	_ = raw.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unackedMax.Milliseconds()))
 	})
-	_ = tcp.SetReadBuffer(receiveBuffer)
 }

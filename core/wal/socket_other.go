@@ -4,4 +4,7 @@ package wal
 
 import "net"
 
-func tuneTCP(tcp *net.TCPConn) { _ = tcp.SetReadBuffer(4 << 20) }
+// receiveBuffer holds what a busy walsender sends within a nap, many times over.
+const receiveBuffer = 4 << 20
+
+func tuneTCP(tcp *net.TCPConn) { _ = tcp.SetReadBuffer(receiveBuffer) }

@@ -223,7 +223,7 @@ func hostileSettings(t *testing.T, pg *pgtest.Server) {
 		"standard_conforming_strings": "off", "client_encoding": "LATIN1",
 	}
 	if pg.Major >= 17 {
-		deadly["transaction_timeout"] = "1"
+		deadly["transaction_timeout"] = "2s" // set after connecting, so not before that long
 	}
 	w := newWorld(t, pg)
 	w.db.Exec(t, `CREATE TABLE odd (id int PRIMARY KEY, f float8, ts timestamptz, iv interval, b bytea, r regclass, t text)`,
