@@ -71,6 +71,9 @@ func (b *bench) drain(ctx context.Context, conn *pgx.Conn, w *workload, database
 	if bytes != nil {
 		f.payload = *bytes
 	}
+	if err := waitFree(ctx, conn, slot); err != nil {
+		return f, err
+	}
 	_, err = conn.Exec(ctx, "select pg_drop_replication_slot($1)", slot)
 	return f, err
 }
