@@ -66,6 +66,7 @@ func (a *Assembler) truncate(m *pgoutput.Message) (Step, *core.Halt) {
 		}
 		t.Relations[i] = e.relation
 	}
+	a.relations.described = nil
 	c := a.nextChange()
 	c.Op, c.Truncate = core.OpTruncate, t
 	a.count(c)

@@ -146,8 +146,20 @@ func simpleRow(t core.Tuple) []simpleValue {
 
 // reference assembles with maps and copies, from pglogrepl's messages.
 func reference(t *testing.T, s golden.Session) (all []simple) {
-	relations := map[uint32]*pglogrepl.RelationMessage{}
 	var tx simple
+	relations := map[uint32]*pglogrepl.RelationMessage{}
+	// leaves notes, by the OID that rows name, the identities of the leaves they are from.
+	leaves, described := map[uint32]map[uint8]bool{}, uint32(0)
+	row := func(op string, oid uint32, kind uint8, old, row *pglogrepl.TupleData) {
+		if described != 0 && described != oid {
+			if leaves[oid] == nil {
+				leaves[oid] = map[uint8]bool{}
+			}
+			leaves[oid][relations[described].ReplicaIdentity] = true
+		}
+		described = 0
+		tx.Changes = append(tx.Changes, referenceRow(op, relations[oid], leaves[oid], kind, old, row))
+	}
 	for _, frame := range s.Messages() {
 		message, err := pglogrepl.Parse(frame)
 		if frame[0] == 'I' && len(frame) == 8 { // no columns: pglogrepl asks for one more byte
@@ -160,17 +172,18 @@ func reference(t *testing.T, s golden.Session) (all []simple) {
 		case *pglogrepl.OriginMessage:
 			tx.Origin = x.Name
 		case *pglogrepl.RelationMessage:
-			relations[x.RelationID] = x
+			relations[x.RelationID], described = x, x.RelationID
 		case *pglogrepl.CommitMessage:
 			tx.End, tx.CommitTime = core.LSN(x.TransactionEndLSN), x.CommitTime.UTC()
 			all = append(all, tx)
 		case *pglogrepl.InsertMessage:
-			tx.Changes = append(tx.Changes, referenceRow("insert", relations[x.RelationID], 0, nil, x.Tuple))
+			row("insert", x.RelationID, 0, nil, x.Tuple)
 		case *pglogrepl.UpdateMessage:
-			tx.Changes = append(tx.Changes, referenceRow("update", relations[x.RelationID], x.OldTupleType, x.OldTuple, x.NewTuple))
+			row("update", x.RelationID, x.OldTupleType, x.OldTuple, x.NewTuple)
 		case *pglogrepl.DeleteMessage:
-			tx.Changes = append(tx.Changes, referenceRow("delete", relations[x.RelationID], x.OldTupleType, x.OldTuple, nil))
+			row("delete", x.RelationID, x.OldTupleType, x.OldTuple, nil)
 		case *pglogrepl.TruncateMessage:
+			described = 0
 			c := simpleChange{Op: "truncate", Cascade: x.Option&1 != 0, Restart: x.Option&2 != 0}
 			for _, oid := range x.RelationIDs {
 				c.Relations = append(c.Relations, referenceRelation(relations[oid]))
@@ -193,7 +206,7 @@ func referenceRelation(r *pglogrepl.RelationMessage) simpleRelation {
 	return s
 }
 
-func referenceRow(op string, r *pglogrepl.RelationMessage, kind uint8, old, row *pglogrepl.TupleData) simpleChange {
+func referenceRow(op string, r *pglogrepl.RelationMessage, leaves map[uint8]bool, kind uint8, old, row *pglogrepl.TupleData) simpleChange {
 	c := simpleChange{Op: op, Relations: []simpleRelation{referenceRelation(r)}}
 	values := func(t *pglogrepl.TupleData) []simpleValue {
 		all := []simpleValue{}
@@ -210,16 +223,31 @@ func referenceRow(op string, r *pglogrepl.RelationMessage, kind uint8, old, row 
 			}
 		}
 	}
-	switch kind {
-	case 'O':
-		c.OldKind, c.Old = core.OldFull, values(old)
-	case 'K':
-		c.OldKind, c.Old = core.OldKey, values(old)
-		for i := range c.Old {
-			// In a recorded key image each identity column has a value, where there is one.
-			if r.Columns[i].Flags == 0 || c.Old[i].Kind == "n" {
-				c.Old[i] = simpleValue{Kind: "a"}
+	if kind == 0 {
+		return c
+	}
+	c.OldKind, c.Old = core.OldFull, values(old)
+	sent, keys, keysSent, nulls := len(c.Old), 0, 0, 0
+	for i, v := range c.Old {
+		if v.Kind == "n" {
+			nulls++
+		}
+		if r.Columns[i].Flags == 1 {
+			keys++
+			if v.Kind == "t" {
+				keysSent++
 			}
+		}
+	}
+	partial := leaves['d'] || leaves['i'] || leaves['n']
+	if kind == 'O' && (nulls == 0 || !partial) || kind == 'K' && keys == 0 && leaves['f'] && !partial {
+		return c
+	}
+	c.OldKind = core.OldKey
+	for i := range sent {
+		dropped := keys > 0 && keys == keysSent && r.Columns[i].Flags == 0
+		if dropped || c.Old[i].Kind == "n" {
+			c.Old[i] = simpleValue{Kind: "a"}
 		}
 	}
 	return c

@@ -18,7 +18,17 @@ type entry struct {
 	// was never told cannot change: under a published root Postgres describes each leaf
 	// too, but no row ever names it.
 	told bool
+	// leaves: what the partitions are like that rows came from, see noteLeaf.
+	leaves leafKinds
 }
+
+// leafKinds is a set of what leaves put into old images.
+type leafKinds uint8
+
+const (
+	leafFull    leafKinds = 1 << iota // whole rows
+	leafPartial                       // keys, with NULL in every other column
+)
 
 func newEntry(r *core.Relation) *entry {
 	e := &entry{relation: r, width: len(r.Columns), size: r.EncodedMax()}
@@ -46,10 +56,11 @@ type relations struct {
 	known      map[uint32]*core.Relation
 	annotate   func(*core.Relation)
 
-	last     *entry // the relation of the row before
-	used     []*core.Relation
-	usedBy   []*entry
-	usedSize int
+	last      *entry // the relation of the row before
+	described *entry // the last description, if no row or truncate came since
+	used      []*core.Relation
+	usedBy    []*entry
+	usedSize  int
 }
 
 func newRelations(o Options) relations {
@@ -92,6 +103,24 @@ func (r *relations) forgetUsed() {
 	r.used, r.usedBy, r.usedSize = r.used[:0], r.usedBy[:0], 0
 }
 
+// noteLeaf learns from a row of e that a partition of e was described just before it.
+// Postgres describes a relation only in front of its own row, or, under a published
+// root, the root and then the leaf in front of a row that names the root.
+//
+// It matters because the leaf's identity decides what is in the old image and the
+// root's decides how that is labelled: a leaf with a key under a root with FULL sends
+// its key as a whole old row, in which every other column looks like NULL, and a leaf
+// with FULL under a root with a key sends the whole old row as a key.
+func (e *entry) noteLeaf(leaf *entry) {
+	switch {
+	case leaf == e:
+	case leaf.relation.Identity == core.IdentityFull:
+		e.leaves |= leafFull
+	default:
+		e.leaves |= leafPartial
+	}
+}
+
 // learnType remembers what the stream calls a type.
 func (r *relations) learnType(t *pgoutput.Type) {
 	if old, known := r.types[t.OID]; known {
@@ -123,7 +152,9 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 		return StepNone, h
 	}
 	before := r.known[fresh.OID]
-	if last := r.byOID[fresh.OID]; last != nil {
+	last := r.byOID[fresh.OID]
+	if last != nil {
+		r.described = last
 		if sameShape(last.relation, fresh) {
 			return StepNone, nil
 		}
@@ -139,7 +170,10 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 	}
 	e := newEntry(fresh)
 	e.told = before != nil
-	r.byOID[fresh.OID], r.last = e, nil
+	if last != nil {
+		e.leaves = last.leaves
+	}
+	r.byOID[fresh.OID], r.last, r.described = e, nil, e
 	if before == nil {
 		return StepNone, nil
 	}

@@ -16,6 +16,10 @@ func (a *Assembler) row(m *pgoutput.Message) (Step, *core.Halt) {
 	if halt != nil {
 		return StepNone, halt
 	}
+	if leaf := a.relations.described; leaf != nil {
+		a.relations.described = nil
+		e.noteLeaf(leaf)
+	}
 	if fault := checkImages(m, e); fault != nil {
 		return StepNone, fault
 	}
@@ -29,13 +33,12 @@ func (a *Assembler) row(m *pgoutput.Message) (Step, *core.Halt) {
 	case pgoutput.KindDelete:
 		c.Op = core.OpDelete
 	}
-	switch m.OldKind {
-	case pgoutput.OldKey:
-		c.OldKind = core.OldKey
-		c.Old = a.packKey(e, m.Old)
-	case pgoutput.OldRow:
-		c.OldKind = core.OldFull
-		c.Old = a.pack(m.Old)
+	if m.OldKind != pgoutput.OldNone {
+		if c.OldKind = oldKind(m, e); c.OldKind == core.OldFull {
+			c.Old = a.pack(m.Old)
+		} else {
+			c.Old = a.packKey(e, m.Old)
+		}
 	}
 	if m.HasNew {
 		if m.New.Unchanged {
@@ -80,7 +83,7 @@ func checkUnchanged(m *pgoutput.Message, e *entry) *core.Halt {
 		if v.Kind != 'u' || before == 't' {
 			continue
 		}
-		if m.OldKind == pgoutput.OldRow {
+		if m.OldKind == pgoutput.OldRow && e.leaves&leafPartial == 0 {
 			return e.malformed("column %q is unchanged in the new row and has no value in the old row", e.relation.Columns[i].Name)
 		}
 		if e.keyed && e.relation.Columns[i].Identity {
@@ -155,6 +158,31 @@ func (a *Assembler) packFilled(t, old pgoutput.Tuple) core.Tuple {
 		a.builder.Add(kind, text)
 	}
 	return a.endTuple(shared)
+}
+
+// oldKind says what the old image is worth. The letter is the identity of the relation
+// that the row names, the content that of the partition it is from; see noteLeaf.
+func oldKind(m *pgoutput.Message, e *entry) core.OldKind {
+	whole := m.OldKind == pgoutput.OldRow
+	switch {
+	case whole && e.leaves&leafPartial != 0 && hasNull(m.Old):
+		whole = false // a NULL may be a column that was not sent
+	case !whole && e.leaves == leafFull && !e.identified:
+		whole = true // no column is a key, and every partition sends whole rows
+	}
+	if whole {
+		return core.OldFull
+	}
+	return core.OldKey
+}
+
+func hasNull(t pgoutput.Tuple) bool {
+	for _, v := range t.Values() {
+		if v.Kind == 'n' {
+			return true
+		}
+	}
+	return false
 }
 
 // packKey copies a key image. Postgres fills what is not part of the key with NULL, and

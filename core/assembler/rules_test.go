@@ -1,6 +1,7 @@
 package assembler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -17,6 +18,10 @@ func TestRowImages(t *testing.T) {
 	full := table(tOID, core.IdentityFull, "id*", "a*", "b*")
 	index := table(tOID, core.IdentityIndex, "id", "a*", "b*")
 	bare := table(tOID, core.IdentityDefault, "id", "a", "b")
+	const leafOID = tOID + 1
+	fullLeaf := table(leafOID, core.IdentityFull, "id*", "a*", "b*")
+	keyedLeaf := table(leafOID, core.IdentityDefault, "id*", "a", "b")
+	indexLeaf := table(leafOID, core.IdentityIndex, "id", "a*", "b")
 	for _, c := range []struct {
 		name     string
 		relation pgoutput.Message
@@ -37,34 +42,63 @@ func TestRowImages(t *testing.T) {
 		{"full update, unchanged filled", full, updateFrom(tOID, 'O', "1xn", "1uz"), core.OldFull, "1xn", "1xz"},
 		{"full update, all unchanged", full, updateFrom(tOID, 'O', "1xy", "uuu"), core.OldFull, "1xy", "1xy"},
 		{"full delete", full, remove(tOID, 'O', "1nn"), core.OldFull, "1nn", "-"},
-		// Under a published root the leaf's identity decides what is in the old image.
-		{"full leaf, keyed root", keyed, updateFrom(tOID, 'K', "1xy", "1uz"), core.OldKey, "1..", "1xz"},
-		{"full leaf, keyed root, delete", keyed, remove(tOID, 'K', "1xn"), core.OldKey, "1..", "-"},
-		{"full leaf, bare root", bare, remove(tOID, 'K', "1xn"), core.OldKey, "1x.", "-"},
-		{"keyed leaf, bare root", bare, remove(tOID, 'K', "1nn"), core.OldKey, "1..", "-"},
-		{"index leaf, keyed root", keyed, remove(tOID, 'K', "nxn"), core.OldKey, ".x.", "-"},
-		{"keyed leaf, full root, key kept", full, update(tOID, "1uz"), core.OldNone, "-", "1uz"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := New(Options{})
-			step := push(t, a, begin(100), c.relation, c.row)
-			require.Equal(t, StepChange, step)
-			push(t, a, commit(100))
-			tx, _ := a.Take()
-			require.Len(t, tx.Changes, 1)
-			got := tx.Changes[0]
-			require.Equal(t, c.kind, got.OldKind)
-			require.Equal(t, c.old, letters(got.Old))
-			require.Equal(t, c.new, letters(got.New))
-			require.Same(t, c.relation.Relation, got.Relation)
-			for _, image := range []core.Tuple{got.Old, got.New} {
-				if !image.IsZero() {
-					again, err := core.ParseTuple(image.Packed())
-					require.NoError(t, err)
-					require.Equal(t, image, again)
-				}
-			}
+			messages := messages{begin(100), c.relation, c.row, commit(100)}
+			requireImages(t, messages, c.relation.Relation, c.kind, c.old, c.new)
 		})
+	}
+	// Under a published root the leaf's identity decides what is in the old image, and the
+	// root's how it is labelled.
+	for _, c := range []struct {
+		name       string
+		root, leaf pgoutput.Message
+		row        pgoutput.Message
+		kind       core.OldKind
+		old, new   string
+	}{
+		{"full leaf, keyed root", keyed, fullLeaf, updateFrom(tOID, 'K', "1xy", "1uz"), core.OldKey, "1..", "1xz"},
+		{"full leaf, keyed root, delete", keyed, fullLeaf, remove(tOID, 'K', "1xn"), core.OldKey, "1..", "-"},
+		{"full leaf, bare root", bare, fullLeaf, remove(tOID, 'K', "1xn"), core.OldFull, "1xn", "-"},
+		{"keyed leaf, bare root", bare, keyedLeaf, remove(tOID, 'K', "1nn"), core.OldKey, "1..", "-"},
+		{"index leaf, keyed root", keyed, indexLeaf, remove(tOID, 'K', "nxn"), core.OldKey, ".x.", "-"},
+		{"keyed leaf, full root, key kept", full, keyedLeaf, update(tOID, "1uz"), core.OldNone, "-", "1uz"},
+		{"keyed leaf, full root", full, keyedLeaf, updateFrom(tOID, 'O', "1nn", "2uz"), core.OldKey, "1..", "2uz"},
+		{"keyed leaf, full root, delete", full, keyedLeaf, remove(tOID, 'O', "1nn"), core.OldKey, "1..", "-"},
+		{"keyed leaf, full root, no NULL", full, keyedLeaf, remove(tOID, 'O', "1xy"), core.OldFull, "1xy", "-"},
+		{"full leaf, full root", full, fullLeaf, remove(tOID, 'O', "1nn"), core.OldFull, "1nn", "-"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			messages := messages{begin(100), c.root, c.leaf, c.row, commit(100)}
+			requireImages(t, messages, c.root.Relation, c.kind, c.old, c.new)
+			// The same when the leaf's next row comes after the root was described anew.
+			again := c.root
+			shape := *c.root.Relation
+			shape.Columns = append(slices.Clone(shape.Columns[:1:1]), shape.Columns[1:]...)
+			shape.Columns[2].Name = "b2"
+			again.Relation = &shape
+			messages = append(messages[:3:3], insert(tOID, "123"), again, c.row, commit(100))
+			requireImages(t, messages, &shape, c.kind, c.old, c.new)
+		})
+	}
+}
+
+func requireImages(t *testing.T, messages messages, r *core.Relation, kind core.OldKind, old, row string) {
+	t.Helper()
+	a := New(Options{})
+	require.Equal(t, StepCommit, push(t, a, messages...))
+	tx, _ := a.Take()
+	got := tx.Changes[len(tx.Changes)-1]
+	require.Equal(t, kind, got.OldKind)
+	require.Equal(t, old, letters(got.Old))
+	require.Equal(t, row, letters(got.New))
+	require.Same(t, r, got.Relation)
+	for _, image := range []core.Tuple{got.Old, got.New} {
+		if !image.IsZero() {
+			again, err := core.ParseTuple(image.Packed())
+			require.NoError(t, err)
+			require.Equal(t, image, again)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt anew from the re
 // check. STORY.pgMAJOR.txt holds from that major up to the next one that has a file.
 var stories = []string{
 	"basic_dml", "dml_kinds", "identity", "toast", "toast_key", "truncate_many", "names", "empty_tx", "ddl_mid",
-	"partition_root", "partition_leaf", "origin", "generated", "column_list", "row_filter", "row_filter_key", "types", "messages",
+	"partition_root", "partition_leaf", "partition_identity", "origin", "generated", "column_list", "row_filter", "row_filter_key", "types", "messages",
 }
 
 func TestCanonicalText(t *testing.T) {
