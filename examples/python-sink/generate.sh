@@ -4,10 +4,17 @@
 # They are made and not committed, since stubs fit one release line of protobuf. Run it
 # again whenever you like: it does nothing if contract and grpcio-tools are the same.
 set -eu
-cd "$(dirname "$0")"
 
-python=${1:-.venv/bin/python}
-[ -x "$python" ] || python=$(command -v "$python" || command -v python3)
+python=${1:-}
+if [ -n "$python" ]; then
+	python=$(command -v "$python")
+	python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
+fi
+cd "$(dirname "$0")"
+if [ -z "$python" ]; then
+	python=.venv/bin/python
+	[ -x "$python" ] || python=python3
+fi
 proto=${PROTO:-../../proto}
 files="sink/v1/types.proto sink/v1/sink.proto"
 

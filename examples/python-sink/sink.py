@@ -114,9 +114,10 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
 def serve(listen, path):
     options = [
         ("grpc.max_receive_message_length", 64 << 20),
-        ("grpc.http2.max_ping_strikes", 0),  # the sidecar may ask whether we live,
-        ("grpc.keepalive_time_ms", 20_000),  # and so do we: one that is gone holds
-        ("grpc.keepalive_timeout_ms", 20_000),  # no transaction open
+        ("grpc.http2.max_ping_strikes", 0),  # the sidecar may ask whether we live
+        ("grpc.keepalive_time_ms", 15_000),  # and we ask too: a sidecar that hangs must not
+        ("grpc.keepalive_timeout_ms", 15_000),  # hold a transaction open for long
+        ("grpc.http2.ping_timeout_ms", 15_000),
         ("grpc.so_reuseport", 0),
     ]
     sink = SqliteSink(path)

@@ -239,6 +239,12 @@ class TestNames:
         told = dict(zip(sorted(names, key=str.encode), client.rows("t")[0]))
         assert told == {name: value.encode() for name, value in zip(names, changed)}
 
+    def test_a_column_with_the_name_of_the_row_number(self, client):
+        table = relation("t", "_rowid_", "rowid", "oid", identity="FULL", key=0)
+        client.transaction([table], *[insert(1, 2, None)] * 3)
+        client.transaction([table], delete(full=[1, 2, None]), update(5, 6, 7, full=[1, 2, None]))
+        assert client.rows("t") == [(b"1", None, b"2"), (b"5", b"7", b"6")]
+
     @pytest.mark.parametrize("name", itertools.chain(*NAMES, ["sqlite_x", "SQLite_x"]))
     def test_the_escape_can_be_undone(self, name):
         back = re.sub(r"\^(.)", lambda found: found[1].upper(), safe(name))
