@@ -281,3 +281,17 @@ func TestCuts(t *testing.T) {
 	require.Equal(t, "1", letters(changes[0].New))
 	require.Equal(t, "2", letters(changes[1].New))
 }
+
+// Only a description right in front of a row of another relation tells of a leaf.
+func TestWhatIsALeafAndWhatIsNot(t *testing.T) {
+	full := table(tOID, core.IdentityFull, "id*", "a*")
+	other := table(tOID+1, core.IdentityDefault, "id*", "a")
+	deleted := remove(tOID, 'O', "1n")
+	requireImages(t, messages{begin(100), full, other, truncateOf(tOID, tOID+1), deleted, commit(100)},
+		full.Relation, core.OldFull, "1n", "-")
+	requireImages(t, messages{begin(100), full, deleted, other, insert(tOID+1, "1x"), deleted, commit(100)},
+		full.Relation, core.OldFull, "1n", "-")
+	// A table of its own that was attached meanwhile, and is described as before.
+	requireImages(t, messages{begin(100), other, insert(tOID+1, "1x"), full, other, deleted, commit(100)},
+		full.Relation, core.OldKey, "1.", "-")
+}
