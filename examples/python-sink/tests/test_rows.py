@@ -114,6 +114,8 @@ class TestKeyChange:
         client.transaction([ITEM], insert(key, "a", "x"))
         client.transaction([ITEM], update(KEPT, "b", KEPT, key=[key, ABSENT, ABSENT]))
         assert client.rows("item") == [(key.encode(), b"b", b"x")]
+        client.transaction([ITEM], update(KEPT, "c", KEPT, key=["unknown", ABSENT, ABSENT]))
+        assert (b"unknown", b"c", None) in client.rows("item")
 
     def test_two_rows_change_places(self, client):
         client.transaction([ITEM], insert(1, "a", "x"), insert(2, "b", "y"))
