@@ -71,7 +71,7 @@ func storyTexts(t *testing.T, story string) map[int]string {
 	texts := map[int]string{}
 	for major := oldestMajor; major <= newestMajor; major++ {
 		r, err := golden.Read(filepath.Join(recordings, fmt.Sprintf("%s.pg%d.pgout", story, major)))
-		if os.IsNotExist(err) {
+		if os.IsNotExist(err) && len(texts) == 0 && major < newestMajor {
 			continue // the story needs a newer Postgres
 		}
 		require.NoError(t, err)
