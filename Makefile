@@ -39,8 +39,8 @@ build: ## build bin/replicant-sidecar
 test: setup lint verify proto test-race test-model test-python fuzz-smoke readme ## everything CI runs
 
 .PHONY: ci
-ci: ## what .ci/run calls: `make test`, as the README says it, with the time it took
-	@scripts/ci.sh make test
+ci: ## what .ci/run calls: `make test`, as the README says it, to its end, with the time it took
+	@MAKEFLAGS=k scripts/ci.sh make test
 
 .PHONY: quick
 quick: postgres ## the Go tests against one Postgres major, without the race detector
