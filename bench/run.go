@@ -22,7 +22,6 @@ type bench struct {
 	dir        string
 	self       string
 	sidecar    string // the binary
-	tables     map[string]int
 }
 
 // drainMax bounds one drain: a reader that hangs must not hold the bench.

@@ -35,6 +35,9 @@ const (
 	HaltSourceMismatch       HaltCode = "source_mismatch"
 	HaltCheckpointMissing    HaltCode = "checkpoint_missing"
 	HaltCheckpointUnreadable HaltCode = "checkpoint_unreadable"
+	HaltStoreUnavailable     HaltCode = "store_unavailable"
+	HaltStoreInvalid         HaltCode = "store_invalid"
+	HaltStoreRegress         HaltCode = "store_regress"
 	HaltSnapshotIncomplete   HaltCode = "snapshot_incomplete"
 
 	// The stream.

@@ -25,10 +25,10 @@ func (a *again) Unwrap() error { return a.err }
 
 // Pauses between sessions.
 const (
-	standbyInterval  = time.Second
-	reconnectMin     = 100 * time.Millisecond
-	reconnectMax     = 5 * time.Second
-	storedOnceInARow = 3 // claims that may be overtaken before we give way
+	standbyInterval = time.Second
+	reconnectMin    = 100 * time.Millisecond
+	reconnectMax    = 5 * time.Second
+	claimsMax       = 3 // claims that may be overtaken before we give way
 )
 
 var errReconnect = errors.New("the claimed position is below where the stream began")

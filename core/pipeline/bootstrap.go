@@ -2,75 +2,33 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 )
 
-// read asks the owner of the checkpoint where it stands, claiming nothing. Any failure
-// stops the start: unknown is never empty.
-func (s *session) read(ctx context.Context) (core.Checkpoint, error) {
-	return s.askCheckpoint(ctx, nil)
-}
-
-func (s *session) askCheckpoint(ctx context.Context, claim *core.Claim) (core.Checkpoint, error) {
-	p := s.pipeline
-	ask, cancel := context.WithTimeout(ctx, p.doubt.deadline())
-	defer cancel()
-	stored, err := p.handlers.checkpoint.Checkpoint(ask, core.CheckpointRequest{
-		StreamID: p.options.StreamID, Source: s.source, Claim: claim,
-	})
-	if err != nil {
-		err = classify("Checkpoint", err)
-		if failed, ok := err.(*core.SinkError); ok {
-			return core.Checkpoint{}, startRefusal(failed)
-		}
-		return core.Checkpoint{}, err
-	}
-	return stored, p.sameLineage(stored.Lineage)
-}
-
-// sameLineage notices another store behind the address while running.
-func (p *Pipeline) sameLineage(lineage []byte) error {
-	if len(lineage) == 0 {
-		return nil
-	}
-	if p.lineage != "" && p.lineage != string(lineage) {
-		return core.NewHalt(core.HaltSinkReplaced, "Checkpoint", "the stream's row at the sink is not the one this run began with")
-	}
-	p.lineage = string(lineage)
-	return nil
-}
-
 // claim takes the stream over under the next epoch. The slot or the bootstrap lock must
 // be ours: a standby that claimed would stop a healthy owner. From here on the position
 // is what the claim returned.
 func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
-	p := s.pipeline
-	for range storedOnceInARow {
-		stored, err := s.read(ctx)
+	for range claimsMax {
+		read, err := s.owner.read(ctx, s.source)
 		if err != nil {
-			return stored, err
+			return read, err
 		}
-		if !s.caps.Fences(core.FencingStored) {
+		if !s.owner.fences() {
 			s.epoch = 0
-			return stored, nil
+			return read, nil
 		}
-		epoch := stored.Epoch + 1
-		claimed, err := s.askCheckpoint(ctx, &core.Claim{Epoch: epoch, SenderID: p.sender})
-		if failed, ok := err.(*core.SinkError); ok && failed.Class == core.ClassFenced {
+		claimed, err := s.owner.claim(ctx, s.source, read)
+		if errors.Is(err, errOvertaken) {
 			continue // somebody claimed since the read; the slot is still ours
 		}
-		if err != nil {
-			return claimed, err
-		}
-		if claimed.Epoch != epoch {
-			return claimed, core.NewHalt(core.HaltSinkContract, "Checkpoint", "claimed epoch %d, the sink answered %d", epoch, claimed.Epoch)
-		}
-		s.epoch = epoch
-		return claimed, nil
+		s.epoch = claimed.Epoch
+		return claimed, err
 	}
-	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "Checkpoint", "overtaken %d times while claiming", storedOnceInARow)
+	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "claim", "overtaken %d times while claiming", claimsMax)
 }
 
 // bootstrap gives a stream its first position: under the bootstrap lock it reads and
@@ -86,7 +44,7 @@ func (s *session) bootstrap(ctx context.Context) error {
 		return &again{StateStandby, standbyInterval, standbyReason(0)}
 	}
 	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
-	stored, err := s.read(ctx)
+	stored, err := s.owner.read(ctx, s.source)
 	if err != nil {
 		return err
 	}
@@ -134,16 +92,11 @@ func (s *session) offerOrigin(ctx context.Context, origin core.LSN, reused bool)
 
 // storeBase is an empty unit: nothing but a position.
 func (s *session) storeBase(ctx context.Context, expected, base core.LSN) error {
-	p := s.pipeline
-	d := &deliverer{
-		handlers: p.handlers, mode: s.mode, timeout: p.doubt.deadline, notReady: p.sinkNotReady, log: p.log,
-		call: core.Call{
-			StreamID: p.options.StreamID, Owner: core.OwnerSink, Epoch: s.epoch,
-			SenderID: p.sender, Sequence: p.sequence, InstanceID: s.caps.InstanceID,
-		},
+	c, err := s.courier(ctx, expected)
+	if err != nil {
+		return err
 	}
-	ack, err := d.deliver(ctx, Work{Unit: &core.Unit{Expected: expected, Checkpoint: base}})
-	p.sequence = d.call.Sequence
+	ack, err := c.unit(ctx, &core.Unit{Expected: expected, Checkpoint: base})
 	if err != nil {
 		return err
 	}

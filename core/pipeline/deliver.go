@@ -3,19 +3,18 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 )
 
-// Work is what deliver carries to the sink: exactly one of the two.
+// Work is what deliver carries to the sink: exactly one of the four.
 type Work struct {
-	Unit  *core.Unit
-	Size  int
-	Large *core.LargeBegin
+	Unit    *core.Unit
+	Large   *core.LargeBegin
+	Message *core.MessageUnit
+	Schema  *core.SchemaChangeUnit
 }
 
 // Waits of deliver while the sink has not done the work and says so.
@@ -26,37 +25,40 @@ const (
 	unauthorizedMax      = 10 * time.Minute
 )
 
-// result is the sink's answer to one Work.
+// result is the answer to one Work.
 type result struct {
 	ack core.Ack
-	err error // nil, *core.SinkError or *core.Halt
+	err error // nil, *core.SinkError, *core.Halt or *again
 }
 
-// deliverer owns the sink during a session: one call at a time, and the only place that
-// repeats one. It repeats only what the sink certainly has not done.
-type deliverer struct {
-	handlers handlers
-	mode     Mode
-	call     core.Call // of this session; Sequence rises
-	timeout  func() time.Duration
-	notReady func(reason string) // told while the sink keeps us waiting, "" when it is over
-	log      *slog.Logger
+// courier brings one kind of work to where it becomes durable, position included. There
+// is one for sinks that own their checkpoint and one for a store of ours.
+type courier interface {
+	unit(ctx context.Context, u *core.Unit) (core.Ack, error)
+	large(ctx context.Context, l core.LargeTransaction) (core.Ack, error)
+	message(ctx context.Context, u *core.MessageUnit) (core.Ack, error)
+	schemaChange(ctx context.Context, u *core.SchemaChangeUnit) error
+}
 
+// deliverer is the goroutine that owns the sink during a session: one call at a time.
+type deliverer struct {
+	courier courier
 	work    chan Work
 	results chan result
 	frames  chan core.LargeFrame
 }
 
-// run ends when work is closed or ctx is done.
+func newDeliverer(c courier) *deliverer {
+	return &deliverer{courier: c, work: make(chan Work, 1), results: make(chan result, 1), frames: make(chan core.LargeFrame)}
+}
+
+// run ends when ctx is done.
 func (d *deliverer) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case w, ok := <-d.work:
-			if !ok {
-				return
-			}
+		case w := <-d.work:
 			ack, err := d.deliver(ctx, w)
 			select {
 			case d.results <- result{ack, err}:
@@ -67,59 +69,16 @@ func (d *deliverer) run(ctx context.Context) {
 	}
 }
 
-// deliver calls until the answer is final: done, refused, too big or unknown.
 func (d *deliverer) deliver(ctx context.Context, w Work) (core.Ack, error) {
-	began := time.Time{}
-	for {
-		ack, err := d.once(ctx, w)
-		var failed *core.SinkError
-		if !errors.As(err, &failed) {
-			return ack, err
-		}
-		var wait time.Duration
-		switch failed.Class {
-		case core.ClassThrottled:
-			wait = min(max(failed.RetryAfter, throttleWaitDefault), throttleWaitMax)
-		case core.ClassUnauthorized:
-			if began.IsZero() {
-				began = time.Now()
-			}
-			if time.Since(began) >= unauthorizedMax {
-				return core.Ack{}, refused(core.HaltSinkUnauthorized, failed)
-			}
-			wait = unauthorizedInterval
-		default:
-			return core.Ack{}, err
-		}
-		if w.Large != nil {
-			return core.Ack{}, err // its pieces are gone; the next session sends it again
-		}
-		d.notReady(failed.Error())
-		if !sleep(ctx, wait) {
-			return core.Ack{}, err
-		}
-		d.notReady("")
+	switch {
+	case w.Large != nil:
+		return d.courier.large(ctx, &feed{begin: *w.Large, frames: d.frames})
+	case w.Message != nil:
+		return d.courier.message(ctx, w.Message)
+	case w.Schema != nil:
+		return core.Ack{}, d.courier.schemaChange(ctx, w.Schema)
 	}
-}
-
-// once makes one call under its own deadline.
-func (d *deliverer) once(ctx context.Context, w Work) (ack core.Ack, err error) {
-	d.call.Sequence++
-	if w.Large != nil {
-		w.Large.Call = d.call
-		// No deadline of its own: the client bounds the time without progress.
-		ack, err = d.handlers.large.HandleLargeTransaction(ctx, &feed{begin: *w.Large, frames: d.frames})
-		return ack, classify("HandleLargeTransaction", err)
-	}
-	w.Unit.Call = d.call
-	callCtx, cancel := context.WithTimeout(ctx, d.timeout())
-	defer cancel()
-	if d.mode == ModeBatch {
-		ack, err = d.handlers.batch.HandleBatch(callCtx, w.Unit)
-		return ack, classify("HandleBatch", err)
-	}
-	ack, err = d.handlers.transaction.HandleTransaction(callCtx, w.Unit)
-	return ack, classify("HandleTransaction", err)
+	return d.courier.unit(ctx, w.Unit)
 }
 
 // feed is the large transaction that the sink pulls; the loop fills frames.
@@ -146,38 +105,55 @@ func (f *feed) Next(ctx context.Context) (core.LargeFrame, error) {
 	}
 }
 
-// classify makes sure that every failure has a class. Errors of sinks behind the wire
-// come classified; an in-process sink may return a Refusal or anything.
-func classify(call string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var known *core.SinkError
-	if errors.As(err, &known) {
-		return known
-	}
-	if halt, ok := core.AsHalt(err); ok {
-		return halt
-	}
-	failed := &core.SinkError{Call: call, Code: "error"}
-	var refusal *core.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		failed.Reason, failed.RetryAfter = refusal.Reason, refusal.RetryAfter
-		failed.Class, failed.Halt = refusal.Reason.Meaning()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		failed.Class = core.ClassUnknown
-	default:
-		failed.Code = fmt.Sprintf("%T", err)
-	}
-	return failed
+// caller makes calls to the sink under the context of this session, each with its own
+// deadline and a higher sequence, and repeats only what the sink certainly has not done.
+type caller struct {
+	call     core.Call
+	sequence *uint64 // of this incarnation; rises over all sessions
+	timeout  func() time.Duration
+	notReady func(reason string) // told while the sink keeps us waiting, "" when it is over
 }
 
-func refused(code core.HaltCode, failed *core.SinkError) error {
-	if code == "" {
-		code = core.HaltSinkRejected
+// next is the context of the next call.
+func (c *caller) next() core.Call {
+	*c.sequence++
+	c.call.Sequence = *c.sequence
+	return c.call
+}
+
+// patiently repeats a call that was not done, as the sink asks, until it has another
+// answer.
+func (c *caller) patiently(ctx context.Context, once func(context.Context) error) error {
+	began := time.Time{}
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, c.timeout())
+		err := once(callCtx)
+		cancel()
+		var failed *core.SinkError
+		if !errors.As(err, &failed) {
+			return err
+		}
+		var wait time.Duration
+		switch failed.Class {
+		case core.ClassThrottled:
+			wait = min(max(failed.RetryAfter, throttleWaitDefault), throttleWaitMax)
+		case core.ClassUnauthorized:
+			if began.IsZero() {
+				began = time.Now()
+			}
+			if time.Since(began) >= unauthorizedMax {
+				return refused(core.HaltSinkUnauthorized, failed)
+			}
+			wait = unauthorizedInterval
+		default:
+			return err
+		}
+		c.notReady(failed.Error())
+		if !sleep(ctx, wait) {
+			return err
+		}
+		c.notReady("")
 	}
-	return &core.Halt{Code: code, Op: failed.Call, Detail: failed.Error(), Err: failed}
 }
 
 // sleep waits, and reports false when ctx ended first.

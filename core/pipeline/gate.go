@@ -5,7 +5,14 @@ import "github.com/replicant-sidecar/replicant-sidecar/core"
 // resolveMode turns the wish and what the sink advertises into the mode of the session,
 // or into the start error that says what is missing. It runs before the slot is
 // touched.
-func resolveMode(wish Mode, caps core.Capabilities) (Mode, error) {
+func resolveMode(o Options, caps core.Capabilities) (Mode, error) {
+	if o.Source.Messages && !caps.Set.Has(core.CapMessage) {
+		return 0, core.NewHalt(core.HaltMessagesUnsupported, "GetCapabilities", "the sink does not advertise %s", core.CapMessage)
+	}
+	if o.Store != nil {
+		return resolveLib(o, caps)
+	}
+	wish := o.Delivery.Mode
 	if !caps.Set.Has(core.CapCheckpoint) {
 		return 0, missing(core.HaltInvalidSink, wish, core.CapCheckpoint)
 	}
@@ -30,19 +37,45 @@ func resolveMode(wish Mode, caps core.Capabilities) (Mode, error) {
 	return 0, missing(core.HaltInvalidSink, wish, core.CapTransaction)
 }
 
+// resolveLib is for a checkpoint in our store. Without a fence in the sink's memory one
+// late call could write an old row over a newer one.
+func resolveLib(o Options, caps core.Capabilities) (Mode, error) {
+	mode := ModeLib
+	if o.StoreBatch > 1 {
+		mode = ModeLibBatched
+	}
+	switch {
+	case o.Delivery.Mode == ModeBatch:
+		return 0, core.NewHalt(core.HaltConfigInvalid, "options", "delivery.mode batch needs a sink that stores the checkpoint; it excludes checkpoint_store")
+	case !caps.Set.Has(core.CapTransaction):
+		return 0, missing(core.HaltInvalidSink, mode, core.CapTransaction)
+	case !caps.Fences(core.FencingInstance) && !o.AcceptUnfenced:
+		return 0, core.NewHalt(core.HaltFencingRequired, "GetCapabilities", "a checkpoint store needs a sink that fences by INSTANCE")
+	}
+	return mode, nil
+}
+
 func missing(code core.HaltCode, wish Mode, capability core.Capability) error {
 	return core.NewHalt(code, "GetCapabilities", "delivery.mode %s needs %s, which the sink does not advertise", wish, capability)
 }
 
 // inUse is the set of capabilities whose loss while running halts.
-func inUse(mode Mode, caps core.Capabilities) core.CapabilitySet {
-	used := core.NewCapabilitySet(core.CapCheckpoint)
-	if mode == ModeBatch {
-		used |= core.NewCapabilitySet(core.CapBatch)
-	} else {
-		used |= core.NewCapabilitySet(core.CapTransaction)
+func inUse(mode Mode, messages bool, caps core.Capabilities) core.CapabilitySet {
+	var used core.CapabilitySet
+	switch mode {
+	case ModeBatch:
+		used = core.NewCapabilitySet(core.CapCheckpoint, core.CapBatch)
+	case ModeTransaction:
+		used = core.NewCapabilitySet(core.CapCheckpoint, core.CapTransaction)
+	default:
+		used = core.NewCapabilitySet(core.CapTransaction)
 	}
-	for _, optional := range []core.Capability{core.CapLargeTransaction, core.CapSessionIdentity, core.CapSlotOrigin} {
+	if messages {
+		used |= core.NewCapabilitySet(core.CapMessage)
+	}
+	for _, optional := range []core.Capability{
+		core.CapLargeTransaction, core.CapSchemaChange, core.CapSessionIdentity, core.CapSlotOrigin,
+	} {
 		if caps.Set.Has(optional) {
 			used |= core.NewCapabilitySet(optional)
 		}

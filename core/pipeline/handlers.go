@@ -10,6 +10,8 @@ type handlers struct {
 	transaction core.TransactionHandler
 	batch       core.BatchHandler
 	large       core.LargeTransactionHandler
+	message     core.MessageHandler
+	schema      core.SchemaChangeHandler
 	identity    core.SessionIdentityHandler
 	origin      core.SlotOriginHandler
 }
@@ -20,6 +22,8 @@ func register(sink core.Sink) handlers {
 	h.transaction, _ = sink.(core.TransactionHandler)
 	h.batch, _ = sink.(core.BatchHandler)
 	h.large, _ = sink.(core.LargeTransactionHandler)
+	h.message, _ = sink.(core.MessageHandler)
+	h.schema, _ = sink.(core.SchemaChangeHandler)
 	h.identity, _ = sink.(core.SessionIdentityHandler)
 	h.origin, _ = sink.(core.SlotOriginHandler)
 	return h
@@ -31,6 +35,7 @@ func (h handlers) implements() core.CapabilitySet {
 	for capability, present := range map[core.Capability]bool{
 		core.CapCheckpoint: h.checkpoint != nil, core.CapTransaction: h.transaction != nil,
 		core.CapBatch: h.batch != nil, core.CapLargeTransaction: h.large != nil,
+		core.CapMessage: h.message != nil, core.CapSchemaChange: h.schema != nil,
 		core.CapSessionIdentity: h.identity != nil, core.CapSlotOrigin: h.origin != nil,
 	} {
 		if present {

@@ -18,8 +18,9 @@ type Settings struct {
 	Mode     Mode
 	Delivery Delivery
 	Limits   core.SinkLimits // resolved
-	// Large is true when the sink takes transactions in pieces.
-	Large bool
+	// Large is true when the sink takes transactions in pieces, Messages when logical
+	// messages were asked for, SchemaChanges when it is told changed relations.
+	Large, Messages, SchemaChanges bool
 	// Claimed is the position that the claim returned.
 	Claimed core.LSN
 }
@@ -43,7 +44,9 @@ type Machine struct {
 	spare    *batch
 	lastSent time.Time
 
-	idle    idle
+	idle idle
+	// changes are shapes that changed inside the transaction that is being assembled.
+	changes []*core.SchemaChange
 	pending error // halt as soon as all that came before it is durable
 	halted  error
 	count   Counters
@@ -51,15 +54,17 @@ type Machine struct {
 
 // Counters only rise within a session.
 type Counters struct {
-	Transactions, Changes, Units, IdleSteps, Replayed, Skipped, Bytes uint64
-	LastCommit                                                        time.Time
+	Transactions, Changes, Messages, Units, IdleSteps, Replayed, Skipped, Bytes uint64
+	LastCommit                                                                  time.Time
 }
 
-// entry is one unit of work: exactly one of the three.
+// entry is one unit of work: exactly one of the five.
 type entry struct {
-	batch *batch
-	large *large
-	idle  core.LSN
+	batch   *batch
+	large   *large
+	message *core.Message
+	schema  *core.SchemaChange
+	idle    core.LSN
 }
 
 // NewMachine starts at a claimed position, with an assembler that has seen nothing.
@@ -68,7 +73,7 @@ func NewMachine(set Settings, asm *assembler.Assembler, now time.Time) (*Machine
 	if err != nil {
 		return nil, err
 	}
-	if set.Mode != ModeBatch {
+	if set.Mode == ModeTransaction || set.Mode == ModeLib {
 		set.Delivery.MaxTransactions = 1
 	} else if most := set.Limits.TransactionsPerBatch; most > 0 {
 		set.Delivery.MaxTransactions = min(set.Delivery.MaxTransactions, most)
@@ -128,24 +133,16 @@ func (m *Machine) step(step assembler.Step) error {
 	case assembler.StepSchemaChange:
 		return m.reshaped(m.asm.SchemaChange())
 	case assembler.StepMessage:
-		return core.NewHalt(core.HaltUnsupportedMessage, "assemble", "a logical message although messages were not asked for")
+		return m.told(m.asm.Message())
 	}
 	return core.NewHalt(core.HaltInvariant, "assemble", "step %d is unknown", step)
-}
-
-// reshaped lets added columns pass; anything else stops at this border.
-func (m *Machine) reshaped(change *core.SchemaChange) error {
-	if change.Kind == core.SchemaAdditive {
-		return nil
-	}
-	h := core.NewHalt(core.HaltSchemaDestructive, "assemble", "%s", change.What)
-	h.Relation = change.After.String()
-	return h
 }
 
 // committed moves a whole transaction into the open batch.
 func (m *Machine) committed() error {
 	tx, mark := m.asm.Take()
+	changes := m.changes
+	m.changes = nil
 	if m.building != nil {
 		return m.finishLarge(tx, mark)
 	}
@@ -160,9 +157,10 @@ func (m *Machine) committed() error {
 	if err := m.ledger.Received(tx.EndLSN); err != nil {
 		return err
 	}
-	if !m.fits(&tx) {
+	if len(changes) > 0 || !m.fits(&tx) {
 		m.seal()
 	}
+	m.tell(changes)
 	if m.open.empty() {
 		m.openedAt = m.now
 	}
@@ -245,100 +243,26 @@ func (m *Machine) send() (Work, bool) {
 	m.queue = m.queue[1:]
 	m.flight, m.lastSent = e, m.now
 	m.count.Units++
-	if e.large != nil {
+	switch {
+	case e.large != nil:
 		return Work{Large: e.large.begin(m.ledger.Confirmable())}, true
+	case e.schema != nil:
+		return Work{Schema: &core.SchemaChangeUnit{Expected: m.ledger.Confirmable(), Change: *e.schema}}, true
 	}
-	if err := m.ledger.Delivered(e.batch.end()); err != nil {
+	to, _ := e.checkpoint()
+	if err := m.ledger.Delivered(to); err != nil {
 		m.halted = err
 		return Work{}, false
+	}
+	if e.message != nil {
+		return Work{Message: &core.MessageUnit{Expected: m.ledger.Confirmable(), Checkpoint: to, Message: *e.message}}, true
 	}
 	return Work{Unit: &core.Unit{
 		Expected:     m.ledger.Confirmable(),
 		Checkpoint:   e.batch.end(),
 		Transactions: e.batch.transactions,
-	}, Size: e.batch.size}, true
+	}}, true
 }
-
-// Acked takes the sink's answer to what is in flight. An answer other than the
-// checkpoint that was asked for is a breach: nothing a sink returns is ever confirmed.
-func (m *Machine) Acked(ack core.Ack) error {
-	e := m.flight
-	want, ok := e.checkpoint()
-	switch {
-	case !ok:
-		m.halted = core.NewHalt(core.HaltSinkContract, "HandleLargeTransaction", "the sink said OK before the commit frame")
-		return m.halted
-	case ack.Checkpoint != want:
-		m.halted = core.NewHalt(core.HaltSinkContract, "ack", "asked to store %s, the sink answered %s", want, ack.Checkpoint)
-		return m.halted
-	}
-	if err := m.ledger.Durable(want); err != nil {
-		m.halted = err
-		return err
-	}
-	m.settle(e, ack)
-	m.flight = nil
-	return nil
-}
-
-func (e *entry) checkpoint() (core.LSN, bool) {
-	switch {
-	case e.large != nil:
-		return e.large.end, e.large.allTaken()
-	case e.batch != nil:
-		return e.batch.end(), true
-	}
-	return e.idle, true
-}
-
-// settle counts what became durable and gives its memory back.
-func (m *Machine) settle(e *entry, ack core.Ack) {
-	if ack.Counts.ReplayedTransactions != nil {
-		m.count.Replayed += *ack.Counts.ReplayedTransactions
-	}
-	switch {
-	case e.large != nil:
-		m.count.Transactions++
-		m.count.Changes += e.large.changes
-		m.count.LastCommit = e.large.header.CommitTime
-		m.asm.Release(e.large.mark)
-	case e.batch != nil:
-		last := len(e.batch.transactions) - 1
-		m.count.Transactions += uint64(len(e.batch.transactions))
-		m.count.Changes += uint64(e.batch.changes)
-		m.count.Bytes += uint64(e.batch.size)
-		m.count.LastCommit = e.batch.transactions[last].CommitTime
-		m.asm.Release(e.batch.marks[last])
-		e.batch.reset()
-		m.spare = e.batch
-	default:
-		m.count.IdleSteps++
-	}
-}
-
-// TooBig takes the answer that a unit was not done because of its size: half the batch,
-// then the large path, then a halt.
-func (m *Machine) TooBig() error {
-	e := m.flight
-	m.flight = nil
-	m.ledger.NotDone()
-	switch {
-	case e.batch != nil && len(e.batch.transactions) > 1:
-		first, second := e.batch.split()
-		m.queue = append([]*entry{{batch: first}, {batch: second}}, m.queue...)
-		m.set.Limits.PreferredBytes = max(m.set.Limits.PreferredBytes/2, preferredBytesMin)
-		return nil
-	case e.batch != nil && m.set.Large:
-		m.queue = append([]*entry{{large: largeFromMemory(e.batch)}}, m.queue...)
-		return nil
-	}
-	h := core.NewHalt(core.HaltTransactionTooLarge, "deliver", "the sink found one unit too large")
-	m.halted = h
-	return h
-}
-
-// preferredBytesMin keeps halving from ending in one request a row.
-const preferredBytesMin = 16 << 10
 
 // Halted is the reason to stop, once everything received before it is durable.
 func (m *Machine) Halted() error {
@@ -365,32 +289,10 @@ func (m *Machine) Unfinished() bool {
 	return m.flight != nil && m.flight.large != nil && m.flight.large.end == 0
 }
 
-// oldestCommit is the commit time of the oldest transaction that is not durable; zero
-// when there is none.
-func (m *Machine) oldestCommit() time.Time {
-	first := func(e *entry) time.Time {
-		switch {
-		case e.large != nil:
-			return e.large.header.CommitTime
-		case e.batch != nil:
-			return e.batch.transactions[0].CommitTime
-		}
-		return time.Time{}
-	}
-	switch {
-	case m.flight != nil:
-		return first(m.flight)
-	case len(m.queue) > 0:
-		return first(m.queue[0])
-	case !m.open.empty():
-		return m.open.transactions[0].CommitTime
-	}
-	return time.Time{}
-}
-
 func (c Counters) plus(d Counters) Counters {
 	c.Transactions += d.Transactions
 	c.Changes += d.Changes
+	c.Messages += d.Messages
 	c.Units += d.Units
 	c.IdleSteps += d.IdleSteps
 	c.Replayed += d.Replayed

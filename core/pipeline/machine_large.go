@@ -50,6 +50,8 @@ func (m *Machine) grown() error {
 	}
 	if m.building == nil {
 		m.seal()
+		m.tell(m.changes)
+		m.changes = nil
 		m.building = &large{header: core.Transaction{
 			XID: tx.XID, CommitLSN: tx.CommitLSN, CommitTime: tx.CommitTime, Origin: tx.Origin,
 		}}
@@ -106,6 +108,14 @@ func (l *large) begin(expected core.LSN) *core.LargeBegin {
 		Expected: expected, XID: l.header.XID, CommitLSN: l.header.CommitLSN,
 		CommitTime: l.header.CommitTime, Origin: l.header.Origin,
 	}
+}
+
+// last is the memory of the newest piece.
+func (l *large) last() assembler.Mark {
+	if len(l.parts) == 0 {
+		return l.taken
+	}
+	return l.parts[len(l.parts)-1].mark
 }
 
 func (l *large) allTaken() bool { return l.end != 0 && len(l.parts) == 0 }

@@ -5,18 +5,25 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 )
 
 // Mode says what one call to the sink carries.
 type Mode uint8
 
-// The modes of a sink that owns its checkpoint.
+// The modes. A wish is one of the first three; with a Store the mode of a session is one
+// of the last two.
 const (
 	// ModeAuto: batches where the sink advertises BATCH, else single transactions.
 	ModeAuto Mode = iota
+	// ModeTransaction, ModeBatch: the sink stores rows and checkpoint together.
 	ModeTransaction
 	ModeBatch
+	// ModeLib: one transaction a call, and after its OK one write to our store.
+	ModeLib
+	// ModeLibBatched: the same, with one write to our store for several transactions.
+	ModeLibBatched
 )
 
 // String is the word used in configuration and status.
@@ -26,6 +33,10 @@ func (m Mode) String() string {
 		return "transaction"
 	case ModeBatch:
 		return "batch"
+	case ModeLib:
+		return "lib"
+	case ModeLibBatched:
+		return "lib_batched"
 	}
 	return "auto"
 }
@@ -57,6 +68,13 @@ type Options struct {
 	Source   wal.Options
 	Sink     core.Sink
 	Delivery Delivery
+	// Store keeps the checkpoint instead of the sink. The pipeline does not close it.
+	Store checkpoint.Store
+	// StoreBatch writes the store once for up to so many transactions; 0 or 1 once each.
+	StoreBatch int
+	// AcceptUnfenced lets a sink without an instance fence run with a Store: after a
+	// timeout or takeover an old row may then be written over a newer one.
+	AcceptUnfenced bool
 	// GoForwardOnly accepts that rows which exist today never reach the sink.
 	GoForwardOnly bool
 	// AdoptSlot takes the confirmed position of an existing slot as the beginning.

@@ -41,6 +41,8 @@ type Pipeline struct {
 	adopted  bool
 	doubt    doubt
 	totals   Counters
+	// storeAwaySince is when our store began not to answer; zero while it does.
+	storeAwaySince time.Time
 }
 
 // New checks what can be checked without a connection. The error is a *core.Halt.
@@ -53,7 +55,7 @@ func New(o Options) (*Pipeline, error) {
 		return nil, err
 	}
 	p := &Pipeline{options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{})}
-	if p.handlers.checkpoint == nil {
+	if p.handlers.checkpoint == nil && o.Store == nil {
 		return nil, core.NewHalt(core.HaltInvalidSink, "new", "the sink has no Checkpoint method")
 	}
 	_, _ = rand.Read(p.sender[:]) // documented never to fail

@@ -23,6 +23,7 @@ type session struct {
 	conn     *wal.Conn
 	catalog  *wal.Catalog
 	source   core.SourceIdentity
+	owner    owner
 	epoch    uint64
 }
 
@@ -56,7 +57,7 @@ func (s *session) begin(ctx context.Context) (core.LSN, error) {
 		return 0, err
 	}
 	for {
-		stored, err := s.read(ctx)
+		stored, err := s.owner.read(ctx, s.source)
 		if err != nil {
 			return 0, err
 		}
@@ -87,28 +88,43 @@ func (s *session) greetSink(ctx context.Context) error {
 	if err != nil {
 		return classify("GetCapabilities", err)
 	}
-	mode, err := resolveMode(p.options.Delivery.Mode, caps)
+	mode, err := resolveMode(p.options, caps)
 	if err != nil {
 		return err
 	}
-	if lacking := p.handlers.implements().Missing(inUse(mode, caps)); len(lacking) > 0 {
+	if lacking := p.handlers.implements().Missing(inUse(mode, p.options.Source.Messages, caps)); len(lacking) > 0 {
 		return core.NewHalt(core.HaltInvalidSink, "GetCapabilities", "the sink advertises %s and has no method for it", lacking[0])
 	}
 	if p.greeted {
-		if err := sameSink(p.caps, caps, inUse(p.mode, p.caps)); err != nil {
+		if err := sameSink(p.caps, caps, inUse(p.mode, p.options.Source.Messages, p.caps)); err != nil {
 			return err
 		}
 		mode = p.mode
 	} else {
 		p.log.Info("sink connected", "name", caps.Name, "version", caps.Version, "kind", caps.Kind.String(), "mode", mode.String())
-		if !caps.Fences(core.FencingStored) {
-			p.log.Warn("the sink does not fence overtaken writers: the slot is the only lock")
-		}
+		p.warn(caps)
 		p.greeted, p.caps, p.mode = true, caps, mode
 	}
-	s.caps, s.mode = caps, mode
+	s.caps, s.mode, s.owner = caps, mode, p.owner(caps)
 	p.board.update(func(st *Status) { st.Sink, st.Mode = caps, mode })
 	return nil
+}
+
+func (p *Pipeline) owner(caps core.Capabilities) owner {
+	if p.options.Store != nil {
+		return &storeOwner{pipeline: p, store: p.options.Store, sinkName: caps.Name}
+	}
+	return &sinkOwner{pipeline: p, caps: caps}
+}
+
+// warn says once what the sink's capabilities leave open.
+func (p *Pipeline) warn(caps core.Capabilities) {
+	switch {
+	case p.options.Store == nil && !caps.Fences(core.FencingStored):
+		p.log.Warn("the sink does not fence overtaken writers: the slot is the only lock")
+	case p.options.Store != nil && !caps.Fences(core.FencingInstance):
+		p.log.Warn("unfenced sink accepted: after a timeout or takeover an old row may be written over a newer one")
+	}
 }
 
 func (s *session) connect(ctx context.Context) error {
@@ -272,20 +288,18 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 	p := s.pipeline
 	asm := assembler.New(assembler.Options{})
 	machine, err := NewMachine(Settings{
-		Mode: s.mode, Delivery: p.options.Delivery, Limits: s.caps.Limits.Resolved(),
-		Large: s.caps.Set.Has(core.CapLargeTransaction), Claimed: claimed,
+		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
+		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
+		Messages: p.options.Source.Messages, Claimed: claimed,
 	}, asm, time.Now())
 	if err != nil {
 		return err
 	}
-	d := &deliverer{
-		handlers: p.handlers, mode: s.mode, timeout: p.doubt.deadline, notReady: p.sinkNotReady, log: p.log,
-		call: core.Call{
-			StreamID: p.options.StreamID, Owner: core.OwnerSink, Epoch: s.epoch,
-			SenderID: p.sender, Sequence: p.sequence, InstanceID: s.caps.InstanceID,
-		},
-		work: make(chan Work, 1), results: make(chan result, 1), frames: make(chan core.LargeFrame),
+	c, err := s.courier(ctx, claimed)
+	if err != nil {
+		return err
 	}
+	d := newDeliverer(c)
 	pump := newPump(s.conn, s.catalog)
 	ctx, cancel := context.WithCancelCause(ctx)
 	reading, stopReading := context.WithCancel(ctx)
@@ -307,7 +321,29 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 	cancel(errors.New("session over"))
 	reads.Wait()
 	working.Wait()
-	p.sequence = d.call.Sequence
 	p.totals = p.totals.plus(machine.Count())
 	return err
+}
+
+// delivery is the bounds of a unit in this mode.
+func (p *Pipeline) delivery(mode Mode) Delivery {
+	d := p.options.Delivery
+	if mode == ModeLibBatched {
+		d.MaxTransactions = p.options.StoreBatch
+	}
+	return d
+}
+
+// courier is who delivers in this session; in lib modes it has introduced itself.
+func (s *session) courier(ctx context.Context, claimed core.LSN) (courier, error) {
+	p := s.pipeline
+	base := caller{timeout: p.doubt.deadline, notReady: p.sinkNotReady, sequence: &p.sequence, call: core.Call{
+		StreamID: p.options.StreamID, Owner: core.OwnerSink, Epoch: s.epoch, SenderID: p.sender, InstanceID: s.caps.InstanceID,
+	}}
+	if p.options.Store == nil {
+		return &sinkCourier{base, p.handlers, s.mode == ModeBatch}, nil
+	}
+	base.call.Owner = core.OwnerSidecar
+	lib := &libCourier{caller: base, handlers: p.handlers, store: p.options.Store, unfenced: p.options.AcceptUnfenced}
+	return lib, lib.introduce(ctx, claimed)
 }

@@ -18,6 +18,7 @@ const (
 	StateStreaming       State = "streaming"
 	StateSinkUnavailable State = "sink_unavailable"
 	StateSourceAway      State = "source_unavailable"
+	StateStoreAway       State = "store_unavailable"
 	StateDraining        State = "draining"
 	StateHalted          State = "halted"
 	StateStopped         State = "stopped"

@@ -66,7 +66,8 @@ func TestKills(t *testing.T) {
 
 // siege is one source, two streams and a dice.
 type siege struct {
-	dice    *rand.Rand
+	dice    *rand.Rand // of the kills
+	pen     *rand.Rand // of the writer, which is a goroutine of its own
 	pg      *pgembed.Server
 	dir     string
 	mirror  *stage
@@ -84,7 +85,7 @@ func newSiege(t *testing.T, major int, seed uint64) *siege {
 	dir := t.TempDir()
 	run, read, err := pythonSink(dir)
 	require.NoError(t, err, "the Python sink's environment: make python")
-	s := &siege{dice: rand.New(rand.NewPCG(seed, 1)), pg: pg.Server, dir: dir, dsn: pg.DSN("postgres")}
+	s := &siege{dice: rand.New(rand.NewPCG(seed, 1)), pen: rand.New(rand.NewPCG(seed, 2)), pg: pg.Server, dir: dir, dsn: pg.DSN("postgres")}
 	conn := s.connect(t)
 	_, err = conn.Exec(ctx, `create table mirrored(id int primary key, v text, big text); alter table mirrored alter big set storage external;
 		create table ledger(id bigint primary key); create publication shop for all tables`)
@@ -189,9 +190,9 @@ func (s *siege) write(ctx context.Context) {
 
 func (s *siege) writeOne(conn *pgx.Conn) error {
 	s.written++
-	id := s.dice.IntN(300)
-	statement := fmt.Sprintf("insert into mirrored values (%d, 'v%d', repeat('x', %d)) on conflict (id) do update set v = excluded.v", id, s.written, s.dice.IntN(2)*3000)
-	switch s.dice.IntN(10) {
+	id := s.pen.IntN(300)
+	statement := fmt.Sprintf("insert into mirrored values (%d, 'v%d', repeat('x', %d)) on conflict (id) do update set v = excluded.v", id, s.written, s.pen.IntN(2)*3000)
+	switch s.pen.IntN(10) {
 	case 0:
 		statement = fmt.Sprintf("delete from mirrored where id = %d", id)
 	case 1:
