@@ -63,6 +63,7 @@ func runSidecar(cmd *cobra.Command, command []string) error {
 	}
 	signals, release := drainSignals()
 	defer release()
+	defer surviveBrokenOutput()()
 	s := &sidecar{config: &loaded.Config, command: command, stdout: stdout, stderr: stderr, log: log}
 	defer s.close()
 	err = s.build()
@@ -145,7 +146,7 @@ func (s *sidecar) buildAdmin(registry *prometheus.Registry) error {
 		ProgressDeadline: durationOf(c.ProgressDeadline), Version: aboutUs().Version, Logger: s.log,
 	})
 	if err != nil {
-		return core.NewHalt(core.HaltConfigInvalid, "admin", "admin.listen %s: %s", c.Listen, err)
+		return core.NewHalt(core.HaltConfigInvalid, "admin", "admin.listen %s: %s (another sidecar? choose another port, or none with an empty value)", c.Listen, err)
 	}
 	s.admin = server
 	s.closes = append(s.closes, server.Close)

@@ -18,10 +18,15 @@ func drainSignals() (<-chan os.Signal, func()) {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	// A reader of our output that went away must not end the run without a drain.
+	return signals, func() { signal.Stop(signals) }
+}
+
+// surviveBrokenOutput keeps a reader of our output that went away from ending the run
+// without a drain.
+func surviveBrokenOutput() func() {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
-	return signals, func() { signal.Stop(signals); signal.Stop(broken) }
+	return func() { signal.Stop(broken) }
 }
 
 // engine is what the supervising loop needs of the pipeline.

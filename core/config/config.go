@@ -22,7 +22,6 @@ type Config struct {
 	AdoptSlot      bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
 	AcceptTimeline uint32   `yaml:"accept_timeline" env:"REPLICANT_ACCEPT_TIMELINE" flag:"accept-timeline" group:"Start" default:"0" description:"Once, after a promotion was checked by hand: the timeline to go on with. 0 = none."`
 	DrainTimeout   Duration `yaml:"drain_timeout" env:"REPLICANT_DRAIN_TIMEOUT" flag:"drain-timeout" group:"Limits" default:"30s" description:"How long a drain waits for work in flight before it gives up. Nothing is lost then: it is sent again at the next start."`
-	Buffer         Size     `yaml:"buffer" env:"REPLICANT_BUFFER" flag:"buffer" group:"Limits" default:"16MiB" description:"Memory for changes that are received and not yet delivered. A full buffer stops the reading; nothing halts because a sink is slow."`
 	OnHalt         string   `yaml:"on_halt" env:"REPLICANT_ON_HALT" flag:"on-halt" group:"Operation" default:"exit" enum:"exit,park" description:"After a halt: exit with the halt's code, or park: keep the admin port and the command up, not ready, with the reason on the page."`
 
 	Admin Admin `yaml:"admin"`

@@ -39,7 +39,7 @@ func TestDefaultsAreValidAndWrittenAsAUserWould(t *testing.T) {
 	require.Equal(t, "replicant", got.StreamID)
 	require.Equal(t, []string{"replicant"}, got.Publications)
 	require.Equal(t, Duration(10*time.Second), got.SenderTimeout)
-	require.Equal(t, Size(16<<20), got.Buffer)
+	require.Equal(t, Size(16<<20), got.Delivery.MaxSpan)
 	for i := range Keys() {
 		k := &Keys()[i]
 		require.NotEmpty(t, k.Description, k.Path)
@@ -54,20 +54,20 @@ func TestDefaultsAreValidAndWrittenAsAUserWould(t *testing.T) {
 
 // Each layer wins over those below it, key by key, and the origin says which did.
 func TestPrecedenceAndOrigin(t *testing.T) {
-	file := "slot: from_file\nbuffer: 2MiB\nsink:\n  wait: 1s\n  address: unix:/a\ndelivery: {mode: batch}\n"
-	env := []string{"REPLICANT_BUFFER=3MiB", "REPLICANT_SINK_WAIT=2s", "PATH=/x"}
+	file := "slot: from_file\ndrain_timeout: 2s\nsink:\n  wait: 1s\n  address: unix:/a\ndelivery: {mode: batch}\n"
+	env := []string{"REPLICANT_DRAIN_TIMEOUT=3s", "REPLICANT_SINK_WAIT=2s", "PATH=/x"}
 	got, err := load(t, file, env, []string{"--sink-wait=3s", "--adopt-slot"})
 	require.NoError(t, err)
 	require.Equal(t, "from_file", got.Slot)
 	require.Equal(t, "from_file", got.StreamID)
-	require.Equal(t, Size(3<<20), got.Buffer)
+	require.Equal(t, Duration(3*time.Second), got.DrainTimeout)
 	require.Equal(t, Duration(3*time.Second), got.Sink.Wait)
 	require.Equal(t, "unix:/a", got.Sink.Address)
 	require.Equal(t, "batch", got.Delivery.Mode)
 	require.Equal(t, 1000, got.Delivery.MaxTransactions)
 	require.True(t, got.AdoptSlot)
 	require.Regexp(t, `^file .*replicant.yaml:1$`, got.Origin("slot").String())
-	require.Equal(t, "env REPLICANT_BUFFER", got.Origin("buffer").String())
+	require.Equal(t, "env REPLICANT_DRAIN_TIMEOUT", got.Origin("drain_timeout").String())
 	require.Equal(t, "flag --sink-wait", got.Origin("sink.wait").String())
 	require.Equal(t, "default", got.Origin("log.level").String())
 }
@@ -103,7 +103,7 @@ sink:
 delivery:
   mode: fast
   max_span: 16MB
-buffer: 1KiB
+drain_timeout: 0s
 publications: replicant
 `
 	env := []string{"REPLICANT_SENDER_TIMEOUT=soon", "REPLICANT_SLOT=Nope"}
@@ -122,12 +122,12 @@ publications: replicant
 		"delivery.mode|replicant.yaml:6:9", "delivery.max_span|replicant.yaml:7:13",
 		"publications|replicant.yaml:9:15", "sender_timeout|REPLICANT_SENDER_TIMEOUT:0:0",
 		"log.level|--log-level:0:0", "accept_timeline|--accept-timeline:0:0",
-		"source|.:0:0", "sink.address|.:0:0", "slot|REPLICANT_SLOT:0:0", "buffer|replicant.yaml:8:9",
+		"source|.:0:0", "sink.address|.:0:0", "slot|REPLICANT_SLOT:0:0", "drain_timeout|replicant.yaml:8:16",
 	}, keys)
 }
 
 func TestUnknownKeyShowsLineCaretAndNeighbours(t *testing.T) {
-	_, err := load(t, "# a\nslot: x\nsink:\n  adress: \"unix:/a\"\n  wait: 1s\nbuffer: 2MiB\nlog:\n", nil, nil)
+	_, err := load(t, "# a\nslot: x\nsink:\n  adress: \"unix:/a\"\n  wait: 1s\nstream_id: y\nlog:\n", nil, nil)
 	faults := Faults(err)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Text, `unknown key "sink.adress" (did you mean "sink.address"?)`)
@@ -136,7 +136,7 @@ func TestUnknownKeyShowsLineCaretAndNeighbours(t *testing.T) {
 >   4 |   adress: (not shown)
       |   ^
     5 |   wait: 1s
-    6 | buffer: 2MiB
+    6 | stream_id: y
 `, faults[0].Snippet)
 }
 
@@ -157,7 +157,7 @@ func TestFileFormsThatAreRefused(t *testing.T) {
 		{"adopt_slot: yes\n", "is true or false"},
 		{"accept_timeline: 4294967296\n", "from 0 to 4294967295"},
 		{"sink: {wait: -1s}\n", "negative"},
-		{"buffer: 1.3B\n", "whole number of bytes"},
+		{"delivery: {max_span: 1.3B}\n", "whole number of bytes"},
 		{"sink: {tls: {cert: a}}\n", "belong together"},
 		{"sink: {address: 'example.com:1'}\n", "not on this machine"},
 		{"sink: {insecure: true, tls: {ca: a}}\n", "excludes sink.tls"},
@@ -174,7 +174,7 @@ func TestFileFormsThatAreRefused(t *testing.T) {
 		_, err := load(t, c.file, nil, nil)
 		require.ErrorContains(t, errors.Join(faultErrors(err)...), c.text, c.file)
 	}
-	for _, ok := range []string{"", "# nothing\n", "sink:\n# address: x\n", "---\nslot: a\n", "sink: {wait: 0}\n", "buffer: 1.5MiB\n"} {
+	for _, ok := range []string{"", "# nothing\n", "sink:\n# address: x\n", "---\nslot: a\n", "sink: {wait: 0}\n", "delivery: {max_span: 1.5MiB}\n"} {
 		_, err := load(t, ok, nil, nil)
 		require.NoError(t, err, ok)
 	}
@@ -316,7 +316,7 @@ func TestSchemaAgreesWithTheReader(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, valid(t, schema, "sink: {wait: 0}\n"))
 	for _, bad := range []string{
-		"slto: x\n", "sink: {adress: x}\n", "sender_timeout: 10\n", "sender_timeout: 10x\n", "buffer: 16MB\n", "buffer: 16\n",
+		"slto: x\n", "sink: {adress: x}\n", "sender_timeout: 10\n", "sender_timeout: 10x\n", "delivery: {max_span: 16MB}\n", "delivery: {max_span: 16}\n",
 		"delivery: {mode: fast}\n", "adopt_slot: 1\n", "publications: a\n", "publications: [1]\n", "slot: 1\n", "accept_timeline: x\n",
 	} {
 		require.Error(t, valid(t, schema, bad), bad)

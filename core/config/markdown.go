@@ -20,7 +20,6 @@ delivery:
   max_transactions: 1000
 
 drain_timeout: 20s
-buffer: 32MiB
 `
 
 // Markdown is docs/configuration.md.

@@ -16,8 +16,6 @@ const (
 	nameMax       = 63 // bytes, Postgres' NAMEDATALEN - 1
 	streamIDMax   = 200
 	socketPathMax = 103 // bytes that sockaddr_un takes on every system
-	bufferMin     = 1 << 20
-	bufferMax     = 16 << 30
 	batchMax      = 1_000_000
 	timeoutMin    = time.Second
 )
@@ -134,9 +132,6 @@ func (v *validator) delivery(d *Delivery) {
 }
 
 func (v *validator) limits(c *Config) {
-	if c.Buffer < bufferMin || c.Buffer > bufferMax {
-		v.add("buffer", "wants %s to %s", Size(bufferMin), Size(bufferMax))
-	}
 	if c.DrainTimeout <= 0 {
 		v.add("drain_timeout", "must be more than 0")
 	}

@@ -41,7 +41,11 @@ func buildAndRun() int {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "replicant-sidecar")
-	if out, err := exec.Command("go", "build", "-o", path, "../..").CombinedOutput(); err != nil {
+	args := []string{"build", "-o", path}
+	if raced {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "../..")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1
 	}
