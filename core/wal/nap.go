@@ -25,19 +25,33 @@ type napper struct {
 }
 
 func (n *napper) before() {
-	if n.off || !n.dense || n.full {
+	if n.off {
 		return
 	}
-	if rest := napLength - time.Since(n.last); rest > napLeast {
+	if rest := n.rest(time.Now()); rest > 0 {
 		nap(rest)
 	}
 }
 
-func (n *napper) after(full bool) {
-	if n.off {
-		return
+// rest is how long to pause before a read that begins now.
+func (n *napper) rest(now time.Time) time.Duration {
+	if !n.dense || n.full {
+		return 0
 	}
-	now := time.Now()
+	if rest := napLength - now.Sub(n.last); rest > napLeast {
+		return rest
+	}
+	return 0
+}
+
+func (n *napper) after(full bool) {
+	if !n.off {
+		n.note(time.Now(), full)
+	}
+}
+
+// note learns from a read that ended now.
+func (n *napper) note(now time.Time, full bool) {
 	n.dense = now.Sub(n.last) < napDense
 	n.last, n.full = now, full
 }

@@ -84,17 +84,17 @@ func TestEveryFrameArrivesWhole(t *testing.T) {
 				}
 				sent = append(sent, body)
 			}
+			var b []byte
+			for i, body := range sent {
+				b = waltest.AppendData(b, uint64(i), body)
+			}
+			const cut = 1234 // within a frame
+			server.Change(func(s *waltest.State) { s.WithCopy = b[:cut] })
 			ctx := bounded(t)
 			go func() {
-				stream, err := server.Stream(ctx)
-				if err != nil {
-					return
+				if stream, err := server.Stream(ctx); err == nil {
+					_ = stream.Raw(b[cut:])
 				}
-				var b []byte
-				for i, body := range sent {
-					b = waltest.AppendData(b, uint64(i), body)
-				}
-				_ = stream.Raw(b)
 			}()
 			require.NoError(t, conn.Start(ctx, at, floor))
 			var batches [2]wal.Batch
@@ -279,4 +279,29 @@ func TestConfirmFlushAndReadTogether(t *testing.T) {
 		before = told.Flush
 	}
 	require.EqualValues(t, uint64(at)+n-1, before)
+}
+
+// TLS hands out one record at a time; what was received is one batch all the same, and
+// waiting for more than that would hold back what is there.
+func TestTLSDrainsWhatWasReceived(t *testing.T) {
+	server := waltest.NewServer(waltest.State{TLS: selfSigned(t)})
+	t.Cleanup(server.Close)
+	options := scriptedOptions(server)
+	options.DSN = "postgres://tester@127.0.0.1/source?sslmode=require"
+	conn, err := wal.Connect(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.Start(t.Context(), at, floor))
+	stream, err := server.Stream(t.Context())
+	require.NoError(t, err)
+	const n = 50
+	for i := range n {
+		require.NoError(t, stream.Keepalive(uint64(i), false)) // a record each
+	}
+	ctx := bounded(t)
+	var b wal.Batch
+	begun := time.Now()
+	require.NoError(t, conn.Read(ctx, &b))
+	require.Len(t, b.Frames, n)
+	require.Less(t, time.Since(begun), 5*time.Second)
 }

@@ -34,6 +34,8 @@ type State struct {
 	Reply func(query string) ([][]string, bool)
 	// RefuseStartup answers the startup packet with an error.
 	RefuseStartup func(parameters map[string]string) *Error
+	// WithCopy is sent in one piece with the begin of the copy.
+	WithCopy []byte
 	// TLS is offered where it is set.
 	TLS *tls.Config
 }
@@ -194,7 +196,7 @@ func (s *Server) answer(backend *pgproto3.Backend, conn net.Conn, query string) 
 		}
 	}
 	if strings.HasPrefix(query, "START_REPLICATION") {
-		stream := newStream(conn, query)
+		stream := newStream(conn, query, state.WithCopy)
 		s.streams <- stream
 		return stream.serve(backend)
 	}

@@ -24,6 +24,7 @@ type Stream struct {
 	Command string
 
 	conn    net.Conn
+	first   []byte
 	mu      sync.Mutex
 	told    []Status
 	changed chan struct{} // closed and replaced at every new status, and at the end
@@ -31,14 +32,14 @@ type Stream struct {
 	begun   chan struct{}
 }
 
-func newStream(conn net.Conn, command string) *Stream {
-	return &Stream{Command: command, conn: conn, changed: make(chan struct{}), begun: make(chan struct{})}
+func newStream(conn net.Conn, command string, first []byte) *Stream {
+	return &Stream{Command: command, conn: conn, first: first, changed: make(chan struct{}), begun: make(chan struct{})}
 }
 
 // serve begins the copy and reads what the client sends, until the copy ends. It
 // reports whether the client takes commands again.
 func (s *Stream) serve(backend *pgproto3.Backend) bool {
-	if _, err := s.conn.Write([]byte{'W', 0, 0, 0, 7, 0, 0, 0}); err != nil {
+	if _, err := s.conn.Write(append([]byte{'W', 0, 0, 0, 7, 0, 0, 0}, s.first...)); err != nil {
 		return false
 	}
 	close(s.begun)
