@@ -52,7 +52,12 @@ def test_replay_gap_and_idle_step(client):
         client.transaction([ITEM], insert(2, "b"), expected_checkpoint=position + 1)
     idle = pb.HandleTransactionRequest(context=client.context(), checkpoint_lsn=position + 5)
     assert client.stub.HandleTransaction(idle).checkpoint_lsn == client.position() == position + 5
-    assert len(log(client)) == 1
+    client.end = position
+    client.transaction([ITEM], insert(2, "b"))
+    client.end = position - 10
+    assert client.transaction([ITEM], insert(1, "a")).checkpoint_lsn == position
+    assert client.position() == position + 10
+    assert len(log(client)) == 2
 
 
 @pytest.mark.parametrize(
