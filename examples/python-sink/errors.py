@@ -3,6 +3,7 @@
 import functools
 import sqlite3
 import sys
+import traceback
 
 import grpc
 
@@ -34,7 +35,10 @@ def guarded(call):
             fault = refusal
         except sqlite3.IntegrityError:
             fault = refused("UNIT_REJECTED", "a constraint of the SQLite file forbids this unit")
+        except grpc.RpcError:
+            fault = Refused(grpc.StatusCode.CANCELLED, "", "the call ended before it was complete")
         except Exception as error:
+            traceback.print_tb(error.__traceback__)  # where, and not what: no values
             fault = Refused(grpc.StatusCode.INTERNAL, "", type(error).__name__)
         print(call.__name__, fault.code.name, fault.reason, fault.text, file=sys.stderr, flush=True)
         if fault.reason:

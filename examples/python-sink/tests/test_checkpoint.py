@@ -263,7 +263,9 @@ class TestRefusal:
             client.transaction([LOG], insert("b"), insert(SECRET))
         assert client.rows("log") == [(b"a",)]
 
-    def test_a_fault_of_the_sink_is_internal_without_values(self, client, served, monkeypatch):
+    def test_a_fault_of_the_sink_is_internal_without_values(
+        self, client, served, monkeypatch, capfd
+    ):
         def fail(*_):
             raise ValueError(SECRET)
 
@@ -271,6 +273,8 @@ class TestRefusal:
         with refused(code="INTERNAL"):
             client.transaction([LOG], insert(SECRET))
         assert client.position() is None
+        printed = capfd.readouterr().err
+        assert "INTERNAL  ValueError" in printed and SECRET not in printed
 
     def test_a_locked_file_is_not_ready(self, client, served, connect):
         served[2].store.db.execute("PRAGMA busy_timeout = 20")
