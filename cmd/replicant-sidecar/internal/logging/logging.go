@@ -36,7 +36,7 @@ func New(w io.Writer, format, level string) (*slog.Logger, error) {
 	}
 	switch format {
 	case FormatText:
-		return slog.New(tint.NewHandler(w, &tint.Options{
+		return slog.New(tint.NewTextHandler(w, &tint.Options{
 			Level: least, ReplaceAttr: mask, TimeFormat: time.TimeOnly, NoColor: !Colour(w),
 		})), nil
 	case FormatJSON:

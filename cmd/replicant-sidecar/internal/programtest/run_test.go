@@ -189,8 +189,11 @@ func TestRunWithASinkBesideItDrainsAndLeavesNothing(t *testing.T) {
 		code, text := p.get("/statusz")
 		require.Equal(t, 200, code)
 		require.Contains(t, text, `"name": "file"`)
-		_, text = p.get("/metrics")
-		require.Contains(t, text, "replicant_transactions_total 20")
+		// The sink has a row a moment before its answer is counted.
+		p.until("metrics", func() bool {
+			_, text = p.get("/metrics")
+			return strings.Contains(text, "replicant_transactions_total 20\n")
+		})
 		require.Contains(t, text, "grpc_client_handled_total")
 		pid := p.childPID()
 		p.signal(syscall.SIGTERM)
