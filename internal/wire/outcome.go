@@ -15,41 +15,44 @@ const (
 // Outcome is what an answer means to the engine.
 type Outcome struct {
 	Class core.Class
-	// Halt is set where the class is ClassRefused.
+	// Halt is set where nothing but a halt can follow.
 	Halt core.HaltCode
 }
 
-// ReasonRow is one line of the contract's table of reasons.
+// ReasonRow is one line of the contract's table of reasons. What a reason means is
+// core's to say (core.Reason.Meaning); the wire adds the code.
 type ReasonRow struct {
 	Reason core.Reason
 	// Code is what a sink answers together with the reason. The reader does not test
 	// it: the reason decides.
-	Code    codes.Code
-	Outcome Outcome
+	Code codes.Code
 }
 
-// ReasonRows is the table of reasons, complete: docs/protocol.md, "Errors". FENCED of a
-// claim and of a write have one class; SinkError.Call tells them apart.
+// Outcome is what the reason means to the engine. FENCED of a claim and of a write mean
+// the same here; SinkError.Call tells them apart.
+func (r ReasonRow) Outcome() Outcome {
+	class, halt := r.Reason.Meaning()
+	return Outcome{class, halt}
+}
+
+// ReasonRows is the table of reasons, complete: docs/protocol.md, "Errors".
 func ReasonRows() []ReasonRow {
-	precondition := codes.FailedPrecondition
-	refused := func(halt core.HaltCode) Outcome { return Outcome{core.ClassRefused, halt} }
 	return []ReasonRow{
-		{core.ReasonFenced, precondition, Outcome{Class: core.ClassFenced}},
-		{core.ReasonCheckpointBehind, precondition, Outcome{Class: core.ClassBehind}},
-		// Nothing was done, but only a look at instance and store says what comes next.
-		{core.ReasonInstanceChanged, precondition, Outcome{Class: core.ClassUnknown}},
-		{core.ReasonStaleDelivery, precondition, Outcome{Class: core.ClassUnknown}},
-		{core.ReasonSourceMismatch, precondition, refused(core.HaltSourceMismatch)},
-		{core.ReasonIdentityRejected, precondition, refused(core.HaltIdentityRejected)},
-		{core.ReasonOriginRejected, precondition, refused(core.HaltOriginRejected)},
-		{core.ReasonSchemaDeclined, precondition, refused(core.HaltSchemaRefused)},
-		{core.ReasonUnitRejected, precondition, refused(core.HaltSinkRejected)},
-		{core.ReasonPreparedMisplaced, precondition, refused(core.HaltSinkRejected)},
-		{core.ReasonNotReady, codes.Unavailable, Outcome{Class: core.ClassThrottled}},
-		{core.ReasonPreparedBusy, codes.Unavailable, Outcome{Class: core.ClassThrottled}},
-		{core.ReasonPreparedUnknown, codes.NotFound, Outcome{Class: core.ClassUnknown}},
-		{core.ReasonPrepareCapacity, codes.ResourceExhausted, Outcome{Class: core.ClassThrottled}},
-		{core.ReasonValueUnrepresentable, codes.OutOfRange, refused(core.HaltValueUnrepresentable)},
+		{core.ReasonFenced, codes.FailedPrecondition},
+		{core.ReasonCheckpointBehind, codes.FailedPrecondition},
+		{core.ReasonInstanceChanged, codes.FailedPrecondition},
+		{core.ReasonStaleDelivery, codes.FailedPrecondition},
+		{core.ReasonSourceMismatch, codes.FailedPrecondition},
+		{core.ReasonIdentityRejected, codes.FailedPrecondition},
+		{core.ReasonOriginRejected, codes.FailedPrecondition},
+		{core.ReasonSchemaDeclined, codes.FailedPrecondition},
+		{core.ReasonUnitRejected, codes.FailedPrecondition},
+		{core.ReasonPreparedMisplaced, codes.FailedPrecondition},
+		{core.ReasonNotReady, codes.Unavailable},
+		{core.ReasonPreparedBusy, codes.Unavailable},
+		{core.ReasonPreparedUnknown, codes.NotFound},
+		{core.ReasonPrepareCapacity, codes.ResourceExhausted},
+		{core.ReasonValueUnrepresentable, codes.OutOfRange},
 	}
 }
 
@@ -91,7 +94,7 @@ var (
 	outcomeOfReason = func() map[core.Reason]Outcome {
 		table := make(map[core.Reason]Outcome)
 		for _, row := range ReasonRows() {
-			table[row.Reason] = row.Outcome
+			table[row.Reason] = row.Outcome()
 		}
 		return table
 	}()

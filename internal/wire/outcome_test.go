@@ -78,10 +78,10 @@ var expectReasons = map[core.Reason]struct {
 	class core.Class
 	halt  core.HaltCode
 }{
-	"FENCED":                {codes.FailedPrecondition, core.ClassFenced, ""},
+	"FENCED":                {codes.FailedPrecondition, core.ClassFenced, "fenced"},
 	"CHECKPOINT_BEHIND":     {codes.FailedPrecondition, core.ClassBehind, ""},
-	"INSTANCE_CHANGED":      {codes.FailedPrecondition, core.ClassUnknown, ""},
-	"STALE_DELIVERY":        {codes.FailedPrecondition, core.ClassUnknown, ""},
+	"INSTANCE_CHANGED":      {codes.FailedPrecondition, core.ClassRefused, "sink_rejected"},
+	"STALE_DELIVERY":        {codes.FailedPrecondition, core.ClassRefused, "sink_rejected"},
 	"SOURCE_MISMATCH":       {codes.FailedPrecondition, core.ClassRefused, "source_mismatch"},
 	"IDENTITY_REJECTED":     {codes.FailedPrecondition, core.ClassRefused, "identity_rejected"},
 	"ORIGIN_REJECTED":       {codes.FailedPrecondition, core.ClassRefused, "origin_rejected"},
@@ -90,7 +90,7 @@ var expectReasons = map[core.Reason]struct {
 	"PREPARED_MISPLACED":    {codes.FailedPrecondition, core.ClassRefused, "sink_rejected"},
 	"NOT_READY":             {codes.Unavailable, core.ClassThrottled, ""},
 	"PREPARED_BUSY":         {codes.Unavailable, core.ClassThrottled, ""},
-	"PREPARED_UNKNOWN":      {codes.NotFound, core.ClassUnknown, ""},
+	"PREPARED_UNKNOWN":      {codes.NotFound, core.ClassSuspicious, ""},
 	"PREPARE_CAPACITY":      {codes.ResourceExhausted, core.ClassThrottled, ""},
 	"VALUE_UNREPRESENTABLE": {codes.OutOfRange, core.ClassRefused, "value_unrepresentable"},
 }
@@ -127,7 +127,7 @@ func TestReasonTableIsComplete(t *testing.T) {
 		row, want := wire.ReasonRows()[i], expectReasons[reason]
 		require.Equal(t, reason, row.Reason)
 		require.Equal(t, want.code, row.Code)
-		require.Equal(t, wire.Outcome{Class: want.class, Halt: want.halt}, row.Outcome)
+		require.Equal(t, wire.Outcome{Class: want.class, Halt: want.halt}, row.Outcome())
 		require.Equal(t, want.code, wire.CodeOf(reason))
 		number, known := sinkv1.ErrorReason_value["ERROR_REASON_"+string(reason)]
 		require.True(t, known, "%s is not in the contract", reason)

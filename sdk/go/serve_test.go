@@ -1,18 +1,10 @@
 package sink
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -268,66 +260,6 @@ func TestPositionsOfAUnitAreChecked(t *testing.T) {
 	require.Equal(t, core.ReasonInstanceChanged, wire.SinkErrorOf("c", err, nil, false).Reason, "owner SIDECAR: positions mean nothing")
 }
 
-// Neither a panic nor a driver's error shows a value: not to the caller, not in the log.
-func TestFailuresShowNoValue(t *testing.T) {
-	ctx := within(t)
-	const secret = "SECRET-4711"
-	var log bytes.Buffer
-	var mu sync.Mutex
-	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &log}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	var fail func() error
-	var hooked []error
-	var seen []string
-	s := start(t, &stub{handle: func(context.Context, *core.Unit) (core.Ack, error) { return core.Ack{}, fail() }},
-		WithLogger(logger), WithErrorHook(func(_ context.Context, call string, err error) { hooked = append(hooked, err) }),
-		WithCallObserver(func(call string, code codes.Code, _ time.Duration) { seen = append(seen, fmt.Sprint(call, " ", code)) }))
-	driver := &pgError{secret}
-	for _, failing := range []func() error{
-		func() error { panic(secret) },
-		func() error { panic(fmt.Errorf("bad row %s", secret)) },
-		func() error { var m map[string]int; m[secret] = 1; return nil },
-		func() error { return driver },
-		func() error { return fmt.Errorf("insert %s: %w", secret, driver) },
-		func() error { return errors.New(secret) },
-	} {
-		fail = failing
-		_, err := s.HandleTransaction(ctx, request(1, 1, 1, nil))
-		require.Equal(t, codes.Internal, status.Code(err))
-		require.Equal(t, wire.FailedText, status.Convert(err).Message())
-	}
-	fail = func() error { return nil } // the stream's turn was given back each time
-	_, err := s.HandleTransaction(ctx, request(1, 1, 1, nil))
-	require.NoError(t, err)
-	require.NoError(t, s.stop())
-	mu.Lock()
-	defer mu.Unlock()
-	require.NotContains(t, log.String(), secret)
-	require.Equal(t, 3, strings.Count(log.String(), "callback panicked"))
-	require.Contains(t, log.String(), "serve_test.go", "the stack says where")
-	require.Equal(t, 3, strings.Count(log.String(), "callback failed"))
-	require.Equal(t, 2, strings.Count(log.String(), "sqlstate=23505"))
-	require.Len(t, hooked, 3, "the hook sees errors as they are")
-	require.Same(t, driver, hooked[0])
-	require.Len(t, seen, 7)
-	require.Equal(t, "HandleTransaction Internal", seen[0])
-}
-
-type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
-
-type pgError struct{ text string }
-
-func (e *pgError) Error() string  { return e.text }
-func (*pgError) SQLState() string { return "23505" }
-
 func TestHealthAndReflection(t *testing.T) {
 	ctx := within(t)
 	s := start(t, &stub{handle: accept})
@@ -369,97 +301,4 @@ func TestBearerToken(t *testing.T) {
 		_, err = s.GetCapabilities(metadata.AppendToOutgoingContext(ctx, "authorization", token), &sinkv1.GetCapabilitiesRequest{})
 		require.Equal(t, want, status.Code(err), token)
 	}
-}
-
-// A stop lets the call in progress end.
-func TestGracefulStop(t *testing.T) {
-	ctx := within(t)
-	entered, release := make(chan struct{}), make(chan struct{})
-	s := start(t, &stub{handle: func(_ context.Context, u *core.Unit) (core.Ack, error) {
-		close(entered)
-		<-release
-		return core.Ack{Checkpoint: u.Checkpoint}, nil
-	}})
-	answered := make(chan error, 1)
-	go func() { _, err := s.HandleTransaction(ctx, request(1, 1, 1, nil)); answered <- err }()
-	<-entered
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.stop() }()
-	select {
-	case <-stopped:
-		t.Fatal("stopped with a call in progress")
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(release)
-	require.NoError(t, <-answered)
-	require.NoError(t, <-stopped)
-}
-
-func TestSignals(t *testing.T) {
-	address := "unix:" + filepath.Join(t.TempDir(), "sink")
-	entered, release := make(chan struct{}, 1), make(chan struct{})
-	s := &stub{handle: func(_ context.Context, u *core.Unit) (core.Ack, error) {
-		entered <- struct{}{}
-		<-release
-		return core.Ack{Checkpoint: u.Checkpoint}, nil
-	}}
-	signals := make(chan os.Signal, 2)
-	ended := make(chan error, 1)
-	go func() { ended <- run(signals, address, s, []Option{WithGrace(10 * time.Second)}) }()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
-	require.NoError(t, err)
-	answered := make(chan error, 1)
-	go func() {
-		_, err := sinkv1.NewSinkServiceClient(conn).HandleTransaction(within(t), request(1, 1, 1, nil))
-		answered <- err
-	}()
-	<-entered
-	signals <- syscall.SIGTERM
-	select {
-	case <-ended:
-		t.Fatal("the first signal cut a call off")
-	case <-time.After(50 * time.Millisecond):
-	}
-	signals <- syscall.SIGTERM
-	require.ErrorIs(t, <-ended, ErrAborted)
-	close(release)
-	require.NoError(t, <-answered)
-	require.NoError(t, conn.Close())
-
-	go func() { ended <- run(signals, address, s, nil) }()
-	signals <- os.Interrupt
-	require.NoError(t, <-ended)
-	require.ErrorIs(t, run(signals, "", s, nil), ErrNoAddress)
-}
-
-func TestListenAddresses(t *testing.T) {
-	o := resolve(nil)
-	for address, want := range map[string]error{"": ErrNoAddress, "unix:": ErrNoAddress, "0.0.0.0:0": ErrPlainTCP, ":0": ErrPlainTCP, "192.0.2.1:0": ErrPlainTCP} {
-		_, err := listen(address, o)
-		require.ErrorIs(t, err, want, address)
-	}
-	for _, address := range []string{"127.0.0.1:0", "localhost:0", "[::1]:0"} {
-		listener, err := listen(address, o)
-		if err != nil && strings.HasPrefix(address, "[::1]") {
-			continue // no IPv6 here
-		}
-		require.NoError(t, err, address)
-		require.NoError(t, listener.Close())
-	}
-	path := filepath.Join(t.TempDir(), "sink")
-	listener, err := listen("unix://"+path, o)
-	require.NoError(t, err)
-	info, err := os.Stat(path)
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	_, err = listen("unix:"+path, o)
-	require.ErrorIs(t, err, ErrInUse)
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as a kill leaves it
-	require.NoError(t, listener.Close())
-	listener, err = listen("unix:"+path, o)
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, err = listen("unix:"+path, o)
-	require.Error(t, err, "a file that is no socket is not replaced")
 }
