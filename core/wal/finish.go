@@ -11,9 +11,6 @@ import (
 // Frames that still come are dropped; they were never confirmed. ctx bounds all of it.
 // Read must not be waiting meanwhile: Finish would wait for it.
 func (c *Conn) Finish(ctx context.Context) error {
-	if c.Err() == nil && c.net == nil {
-		return core.NewHalt(core.HaltInvariant, "finish", "the stream never began")
-	}
 	select {
 	case <-c.reading:
 	case <-c.stopped:
@@ -25,11 +22,9 @@ func (c *Conn) Finish(ctx context.Context) error {
 	if err := c.request(ctx, true); err != nil {
 		return err
 	}
-	if err := c.awaitEnd(ctx); err != nil {
-		return c.fail(err)
-	}
+	err := c.awaitEnd(ctx)
 	_ = c.fail(ErrClosed)
-	return nil
+	return err
 }
 
 // awaitEnd drops frames until the server takes commands again.

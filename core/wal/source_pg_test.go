@@ -2,11 +2,14 @@ package wal_test
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +30,7 @@ func TestServerOfItsOwn(t *testing.T) {
 		t.Run("hostile settings", func(t *testing.T) { hostileSettings(t, pg) })
 		t.Run("server dies", func(t *testing.T) { serverDies(t, pg) })
 		t.Run("fast shutdown", func(t *testing.T) { fastShutdown(t, pg) })
+		t.Run("in recovery", func(t *testing.T) { inRecovery(t, pg) })
 	})
 }
 
@@ -414,6 +418,7 @@ func authentication(t *testing.T, pg *pgtest.Server) {
 	w.options.DSN = strings.Replace(pg.TCPDSN(w.db.Name), "sslmode=disable", "sslmode=require", 1)
 	_, err = wal.Connect(bounded(t), w.options)
 	haltOf(t, err, core.HaltSourceRefused)
+	streamOverTLS(t, pg, w)
 
 	hba := filepath.Join(pg.DataDir(), "pg_hba.conf")
 	old, err := os.ReadFile(hba)
@@ -426,6 +431,68 @@ func authentication(t *testing.T, pg *pgtest.Server) {
 		halt, ok := core.AsHalt(err)
 		return ok && halt.Code == core.HaltSourceRights && strings.Contains(halt.Detail, "pg_hba.conf")
 	}, patience, 20*time.Millisecond)
+}
+
+// streamOverTLS switches TLS on and reads many records and one large value.
+func streamOverTLS(t *testing.T, pg *pgtest.Server, w world) {
+	certificate := selfSigned(t).Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	require.NoError(t, err)
+	owner, err := os.Stat(pg.DataDir())
+	require.NoError(t, err)
+	for name, block := range map[string]*pem.Block{
+		"server.crt": {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]},
+		"server.key": {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		path := filepath.Join(pg.DataDir(), name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+		stat := owner.Sys().(*syscall.Stat_t)
+		require.NoError(t, os.Chown(path, int(stat.Uid), int(stat.Gid)))
+	}
+	w.db.Exec(t, `ALTER SYSTEM SET ssl = on`, `SELECT pg_reload_conf()`)
+	var c *wal.Conn
+	require.Eventually(t, func() bool {
+		c, err = wal.Connect(bounded(t), w.options)
+		return err == nil
+	}, patience, 20*time.Millisecond)
+	defer c.Close()
+	state, err := w.catalog(t).Slot(bounded(t), w.options.Slot)
+	require.NoError(t, err)
+	require.NoError(t, c.Start(bounded(t), state.ConfirmedFlush, state.ConfirmedFlush))
+	w.db.Exec(t, `INSERT INTO item SELECT g, 'n' FROM generate_series(10, 20000) g`,
+		`INSERT INTO item VALUES (0, repeat('long', 1000000))`)
+	ends, messages := commits(t, c, 3) // and the one from before
+	require.Equal(t, 4_000_000, strings.Count(string(messages[len(messages)-2]), "long")*4)
+	require.Len(t, messages, 3*2+1+1+19991+1)
+	c.Confirm(ends[2])
+	require.NoError(t, c.Finish(bounded(t)))
+}
+
+// A server in recovery, made from the one that was shut down.
+func inRecovery(t *testing.T, pg *pgtest.Server) {
+	require.NoError(t, os.WriteFile(filepath.Join(pg.DataDir(), "standby.signal"), nil, 0o644))
+	require.NoError(t, pg.Restart(bounded(t)))
+	defer func() { require.NoError(t, pg.Stop()) }()
+	o := wal.Options{DSN: pg.DSN("postgres"), Slot: "on_standby", Publications: []string{"pub"}}
+	catalog, err := wal.OpenCatalog(bounded(t), o)
+	require.NoError(t, err)
+	defer catalog.Close()
+	server, err := catalog.Server(bounded(t))
+	require.NoError(t, err)
+	require.True(t, server.InRecovery)
+	end, err := catalog.CurrentLSN(bounded(t))
+	require.NoError(t, err)
+	require.NotZero(t, end)
+	c, err := wal.Connect(bounded(t), o)
+	require.NoError(t, err)
+	defer c.Close()
+	id, err := c.Identify(bounded(t))
+	require.NoError(t, err)
+	require.NotZero(t, id.XLogPos)
+	if pg.Major < 16 {
+		_, err = c.CreateSlot(bounded(t))
+		haltOf(t, err, core.HaltSourceRefused)
+	}
 }
 
 // overwrite keeps the file's owner, which is the server's user.

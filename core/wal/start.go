@@ -49,7 +49,7 @@ func (c *Conn) Start(ctx context.Context, at, floor core.LSN) error {
 		return c.refused(ctx, hijacked, refusal)
 	}
 	c.status.mu.Lock()
-	c.status.at, c.status.floor, c.status.started = at, floor, true
+	c.status.at, c.status.floor, c.status.told, c.status.started = at, floor, floor, true
 	c.status.mu.Unlock()
 	c.writer.Go(c.writeStatus)
 	return nil
@@ -178,11 +178,12 @@ func (c *Conn) refused(ctx context.Context, hijacked *pgconn.HijackedConn, refus
 	}
 	c.pg, c.net = pg, nil
 	state, err := readSlot(ctx, pg, c.options.Slot)
-	if err != nil {
-		return answer
-	}
 	if errors.Is(answer, ErrSlotBusy) {
+		state.Name = c.options.Slot
 		return state.busy()
+	}
+	if err != nil {
+		return classify(ctx, phaseStart, err) // why it was refused is not known, so try again
 	}
 	if why := state.Obstacle(); why != nil {
 		why.Op, why.Err = phaseStart.String(), &ServerError{

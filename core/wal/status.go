@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // writeTimeout bounds one write to the server, which is 39 bytes and so fails only when
@@ -33,6 +34,8 @@ type status struct {
 	// wait until it is told that much.
 	asked   core.LSN
 	started bool
+	// told is the highest position that was written. Only failpoints ask for it.
+	told core.LSN
 
 	wake     chan struct{}
 	requests chan request
@@ -141,6 +144,15 @@ func (c *Conn) wakeWriter() {
 func (c *Conn) Flush(ctx context.Context) error { return c.request(ctx, false) }
 
 func (c *Conn) request(ctx context.Context, finish bool) error {
+	c.status.mu.Lock()
+	started := c.status.started
+	c.status.mu.Unlock()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if !started {
+		return core.NewHalt(core.HaltInvariant, "status", "the stream never began")
+	}
 	r := request{finish: finish, done: make(chan error, 1)}
 	select {
 	case c.status.requests <- r:
@@ -190,13 +202,26 @@ func (c *Conn) write(last bool) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
-	message := appendStatus(nil, c.status.position(), time.Now())
+	position := c.status.position()
+	higher := failpoint.Enabled && position > c.status.told
+	if higher {
+		if err := failpoint.Hit(failpoint.StatusBefore); err != nil {
+			return &LostError{Op: "status", Reason: err.Error()}
+		}
+	}
+	message := appendStatus(nil, position, time.Now())
 	if last {
 		message = append(message, 'c', 0, 0, 0, 4)
 	}
 	_ = c.net.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := c.net.Write(message); err != nil {
 		return &LostError{Op: "status", Reason: lostReason(err)}
+	}
+	if higher {
+		c.status.told = position
+		if err := failpoint.Hit(failpoint.StatusAfter); err != nil {
+			return &LostError{Op: "status", Reason: err.Error()}
+		}
 	}
 	return nil
 }

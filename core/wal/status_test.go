@@ -198,6 +198,10 @@ func TestConfirmBeforeTheStreamHalts(t *testing.T) {
 	conn, err := wal.Connect(t.Context(), scriptedOptions(server))
 	require.NoError(t, err)
 	defer conn.Close()
+	haltOf(t, conn.Flush(t.Context()), core.HaltInvariant)
+	haltOf(t, conn.Finish(t.Context()), core.HaltInvariant)
+	haltOf(t, conn.Read(t.Context(), &wal.Batch{}), core.HaltInvariant)
+	require.NoError(t, conn.Err())
 	conn.Confirm(at)
 	haltOf(t, conn.Err(), core.HaltInvariant)
 }
