@@ -9,6 +9,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/config"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 const intro = `Streams Postgres changes to your sink over gRPC, each transaction once.
@@ -48,6 +49,9 @@ var commands = []func() *cobra.Command{
 
 // execute runs the program and returns its exit code.
 func execute(args []string, stdout, stderr io.Writer) int {
+	if err := failpoint.Load(); err != nil {
+		return report(stderr, &usageError{err.Error()})
+	}
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

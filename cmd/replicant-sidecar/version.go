@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/wire"
 )
 
@@ -23,6 +24,8 @@ type about struct {
 	Protocol       string `json:"protocol"`
 	ProtocolMinor  int    `json:"protocol_minor"`
 	FaultInjection string `json:"fault_injection"`
+	// FaultPoints are the places where a test build can be told to fail.
+	FaultPoints []string `json:"fault_points,omitempty"`
 }
 
 func newVersion() *cobra.Command {
@@ -51,7 +54,13 @@ func newVersion() *cobra.Command {
 func aboutUs() about {
 	a := about{
 		Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Protocol: "replicant.sink.v1", ProtocolMinor: wire.ProtocolMinor, FaultInjection: faultInjection,
+		Protocol: "replicant.sink.v1", ProtocolMinor: wire.ProtocolMinor, FaultInjection: "absent",
+	}
+	if failpoint.Enabled {
+		a.FaultInjection = "present"
+		for _, d := range failpoint.Declared() {
+			a.FaultPoints = append(a.FaultPoints, string(d.Point))
+		}
 	}
 	info, ok := debug.ReadBuildInfo()
 	if ok && a.Version == "" {

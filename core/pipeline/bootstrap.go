@@ -6,6 +6,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // claim takes the stream over under the next epoch. The slot or the bootstrap lock must
@@ -21,11 +22,17 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 			s.epoch = 0
 			return read, nil
 		}
+		if err := failpoint.Hit(failpoint.ClaimBefore); err != nil {
+			return read, injected(err)
+		}
 		claimed, err := s.owner.claim(ctx, s.source, read)
 		if errors.Is(err, errOvertaken) {
 			continue // somebody claimed since the read; the slot is still ours
 		}
 		s.epoch = claimed.Epoch
+		if err == nil {
+			err = injected(failpoint.Hit(failpoint.ClaimAfter))
+		}
 		return claimed, err
 	}
 	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "claim", "overtaken %d times while claiming", claimsMax)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // libCourier delivers to a sink that keeps no checkpoint: one transaction a call, and
@@ -223,6 +224,7 @@ func libRefusal(err error) error {
 func (c *libCourier) advance(ctx context.Context, from, to core.LSN, resume []byte) (core.Ack, error) {
 	move := checkpoint.Move{StreamID: c.call.StreamID, Epoch: c.call.Epoch, From: from, To: to, ResumeState: resume}
 	err := c.steadily(ctx, func() error {
+		_ = failpoint.Hit(failpoint.StoreBefore)
 		err := c.store.Advance(ctx, move)
 		var away *checkpoint.UnavailableError
 		if !errors.Is(err, checkpoint.ErrMoved) && !errors.As(err, &away) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // Work is what deliver carries to the sink: exactly one of the four.
@@ -60,6 +61,9 @@ func (d *deliverer) run(ctx context.Context) {
 			return
 		case w := <-d.work:
 			ack, err := d.deliver(ctx, w)
+			if err == nil {
+				err = injected(failpoint.Hit(failpoint.DeliverAfter))
+			}
 			select {
 			case d.results <- result{ack, err}:
 			case <-ctx.Done():
@@ -125,6 +129,7 @@ func (c *caller) next() core.Call {
 // answer.
 func (c *caller) patiently(ctx context.Context, once func(context.Context) error) error {
 	began := time.Time{}
+	once = withFailpoints(once)
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, c.timeout())
 		err := once(callCtx)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // loop is the one select. It owns the Machine; pump and deliver only talk to it.
@@ -72,6 +73,7 @@ func (l *loop) wait(ctx context.Context) (done bool, err error) {
 	case l.current = <-input:
 		l.at = 0
 	case pieces <- piece:
+		_ = failpoint.Hit(failpoint.LargePart)
 		if err := l.machine.PartTaken(); err != nil {
 			return true, err
 		}
@@ -101,9 +103,12 @@ func (l *loop) feed() {
 		if it.keepalive {
 			l.walEnd = max(l.walEnd, it.walEnd)
 			l.machine.Keepalive(it.walEnd, it.replyRequested)
-			continue
+		} else {
+			l.machine.Receive(&it.msg)
 		}
-		l.machine.Receive(&it.msg)
+		if failpoint.Enabled {
+			l.passed(it)
+		}
 	}
 	if l.at < len(items) && l.machine.Halted() == nil && !l.machine.Stopping() {
 		return
@@ -138,10 +143,14 @@ func (l *loop) answered(r result) error {
 		}
 		durable := l.machine.Confirmable()
 		l.session.pipeline.doubt.progress(durable)
+		if idle {
+			_ = failpoint.Hit(failpoint.IdleStored)
+		}
 		l.session.conn.Confirm(durable)
 		if idle {
 			// The server may be waiting for exactly this number.
 			_ = l.session.conn.Flush(l.session.ctx) // a lost connection shows at the next read
+			_ = failpoint.Hit(failpoint.IdleTold)
 		}
 		return nil
 	case errors.As(r.err, &failed) && failed.Class == core.ClassTooBig:
@@ -154,6 +163,7 @@ func (l *loop) answered(r result) error {
 // What the sink has not been given is left to the next start.
 func (l *loop) drain(ctx context.Context) error {
 	l.session.pipeline.board.state(StateDraining, "")
+	_ = failpoint.Hit(failpoint.DrainBegin)
 	ctx, cancel := context.WithTimeout(ctx, l.session.pipeline.options.DrainTimeout)
 	defer cancel()
 	l.stopReading()
@@ -192,6 +202,7 @@ func (l *loop) drain(ctx context.Context) error {
 const finishTimeout = 5 * time.Second
 
 func (l *loop) finish(ctx context.Context) error {
+	_ = failpoint.Hit(failpoint.DrainEnd)
 	ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 	defer cancel()
 	if err := l.session.conn.Finish(ctx); err != nil {
