@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -104,4 +105,13 @@ WHERE i.indrelid = `+strconv.FormatUint(uint64(relation.OID), 10)+` AND i.indisp
 		relation.Columns[i].PrimaryKeyPosition = place[relation.Columns[i].Name]
 	}
 	return nil
+}
+
+// joinNumbers prints numbers for an SQL list.
+func joinNumbers(numbers []uint32) string {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = strconv.FormatUint(uint64(n), 10)
+	}
+	return strings.Join(text, ",")
 }

@@ -32,7 +32,7 @@ func (c *Conn) awaitEnd(ctx context.Context) error {
 	if c.readErr != nil {
 		return c.readErr
 	}
-	d := discarder{buf: make([]byte, bufferSize), skip: 0}
+	d := discarder{buf: make([]byte, bufferSize)}
 	done, err := d.feed(c.rest)
 	c.rest = nil
 	for !done && err == nil {
@@ -65,39 +65,42 @@ func (d *discarder) feed(data []byte) (done bool, err error) {
 // more accounts for n further bytes behind buf[:have] and reports ReadyForQuery.
 func (d *discarder) more(n int) (done bool, err error) {
 	data := d.buf[:d.have+n]
-	skip := min(d.skip, len(data))
-	d.skip -= skip
-	data = data[skip:]
-	for {
+	for len(data) > 0 {
+		if d.skip > 0 {
+			gone := min(d.skip, len(data))
+			data, d.skip = data[gone:], d.skip-gone
+			continue
+		}
 		size, err := messageSize(data)
 		if err != nil {
 			return false, err
 		}
-		if size == 0 {
+		if size > 0 && data[0] == 'd' {
+			d.skip = size
+			continue
+		}
+		if size > len(d.buf) {
+			return false, core.NewHalt(core.HaltMalformedStream, "finish", "a message of kind 0x%02x with %d bytes", data[0], size)
+		}
+		if size == 0 || size > len(data) {
 			break
 		}
-		switch letter := data[0]; {
-		case letter == 'd':
-			d.skip = max(size-len(data), 0)
-			data = data[min(size, len(data)):]
-			continue
-		case size > len(data) && size > len(d.buf):
-			return false, core.NewHalt(core.HaltMalformedStream, "finish", "a message of kind 0x%02x with %d bytes", letter, size)
-		case size > len(data):
-		case letter == 'Z':
-			return true, nil
-		case letter == 'c' || letter == 'C':
-			data = data[size:]
-			continue
-		default:
-			if err := sideMessage(letter, data[headerSize:size]); err != nil {
-				return false, err
-			}
-			data = data[size:]
-			continue
+		if done, err := endMessage(data[0], data[headerSize:size]); done || err != nil {
+			return done, err
 		}
-		break
+		data = data[size:]
 	}
 	d.have = copy(d.buf, data)
 	return false, nil
+}
+
+// endMessage is a message that is no frame, after the end of the copy was sent.
+func endMessage(letter byte, body []byte) (done bool, err error) {
+	switch letter {
+	case 'Z':
+		return true, nil
+	case 'c', 'C':
+		return false, nil
+	}
+	return false, sideMessage(letter, body)
 }

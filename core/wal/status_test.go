@@ -2,6 +2,7 @@ package wal_test
 
 import (
 	"context"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -286,4 +287,26 @@ func (s *stalling) Write(p []byte) (int, error) {
 	}
 	time.Sleep(time.Until(time.Unix(0, s.deadline.Load())))
 	return 0, os.ErrDeadlineExceeded
+}
+
+// What comes late may be cut anywhere and of any size.
+func TestFinishWalksOverLateFrames(t *testing.T) {
+	seed := mathrand.Uint64()
+	t.Logf("seed %d", seed)
+	s := scripted(t, func(o *wal.Options) {
+		dial := o.DialFunc
+		o.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dial(ctx, network, address)
+			return &chopping{Conn: c, random: mathrand.New(mathrand.NewPCG(seed, 3))}, err
+		}
+	})
+	require.NoError(t, s.stream.Data(0x3000, []byte("x")))
+	s.read(t, 1)
+	var late []byte
+	for size := range 300 {
+		late = waltest.AppendData(late, 1, make([]byte, size*size*7))
+		late = waltest.AppendKeepalive(late, 1, true)
+	}
+	go func() { _ = s.stream.Raw(late) }()
+	require.NoError(t, s.conn.Finish(bounded(t)))
 }

@@ -1,0 +1,102 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// query runs statements by the simple protocol and returns the rows of the last one.
+func (c *Conn) query(ctx context.Context, sql string) ([][]string, error) {
+	return simpleQuery(ctx, c.pg, sql)
+}
+
+func simpleQuery(ctx context.Context, pg *pgconn.PgConn, sql string) ([][]string, error) {
+	results, err := pg.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows [][]string
+	for _, result := range results {
+		rows = rows[:0]
+		for _, values := range result.Rows {
+			row := make([]string, len(values))
+			for i, v := range values {
+				row[i] = string(v)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// Identity is what the replication connection says of the server.
+type Identity struct {
+	SystemID string
+	Timeline uint32
+	// XLogPos is the end of the server's WAL at the time of asking.
+	XLogPos  core.LSN
+	Database string
+}
+
+// Identify asks IDENTIFY_SYSTEM.
+func (c *Conn) Identify(ctx context.Context) (Identity, error) {
+	if err := c.commandable(); err != nil {
+		return Identity{}, err
+	}
+	rows, err := c.query(ctx, "IDENTIFY_SYSTEM")
+	if err != nil {
+		return Identity{}, classify(ctx, phaseCommand, err)
+	}
+	id, err := parseIdentity(rows)
+	if err != nil {
+		return Identity{}, core.NewHalt(core.HaltSourcePooler, phaseCommand.String(), "IDENTIFY_SYSTEM: %v", err)
+	}
+	return id, nil
+}
+
+func parseIdentity(rows [][]string) (Identity, error) {
+	if len(rows) != 1 || len(rows[0]) != 4 {
+		return Identity{}, errors.New("an answer of another shape")
+	}
+	row := rows[0]
+	timeline, err := strconv.ParseUint(row[1], 10, 32)
+	if err != nil || row[0] == "" {
+		return Identity{}, errors.New("no system identifier or timeline")
+	}
+	at, err := core.ParseLSN(row[2])
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{SystemID: row[0], Timeline: uint32(timeline), XLogPos: at, Database: row[3]}, nil
+}
+
+// CreateSlot makes the slot, for pgoutput and without a snapshot, and returns its
+// consistent point: the position from which it streams. It waits for transactions that
+// are running, so ctx bounds it.
+func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
+	if err := c.commandable(); err != nil {
+		return 0, err
+	}
+	temporary := ""
+	if c.options.Temporary {
+		temporary = " TEMPORARY"
+	}
+	rows, err := c.query(ctx, "CREATE_REPLICATION_SLOT "+quoteIdentifier(c.options.Slot)+temporary+
+		" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+	if err != nil {
+		return 0, classify(ctx, phaseCreate, err)
+	}
+	if len(rows) != 1 || len(rows[0]) != 4 || rows[0][0] != c.options.Slot {
+		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the answer has another shape")
+	}
+	at, err := core.ParseLSN(rows[0][1])
+	if err != nil || at == 0 {
+		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the consistent point is no position")
+	}
+	return at, nil
+}
