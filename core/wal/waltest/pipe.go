@@ -51,6 +51,7 @@ type half struct {
 	data           []byte
 	closed         bool // no more writes; reads drain
 	dropped        bool // the reading end is gone
+	writing        bool
 	reader, writer deadline
 }
 
@@ -84,6 +85,14 @@ func (h *half) read(p []byte) (int, error) {
 func (h *half) write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for h.writing { // writes do not mix, as on a socket
+		h.changed.Wait()
+	}
+	h.writing = true
+	defer func() {
+		h.writing = false
+		h.changed.Broadcast()
+	}()
 	written := 0
 	for written < len(p) {
 		switch {
