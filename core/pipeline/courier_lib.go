@@ -222,7 +222,7 @@ func libRefusal(err error) error {
 // advance moves the row by compare-and-set. A write of unknown outcome is resolved by
 // the row itself.
 func (c *libCourier) advance(ctx context.Context, from, to core.LSN, resume []byte) (core.Ack, error) {
-	move := checkpoint.Move{StreamID: c.call.StreamID, Epoch: c.call.Epoch, From: from, To: to, ResumeState: resume}
+	move := checkpoint.Move{StreamID: c.call.StreamID, Epoch: c.call.Epoch, Sender: c.call.SenderID, From: from, To: to, ResumeState: resume}
 	err := c.steadily(ctx, func() error {
 		_ = failpoint.Hit(failpoint.StoreBefore)
 		err := c.store.Advance(ctx, move)

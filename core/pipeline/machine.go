@@ -10,8 +10,13 @@ import (
 )
 
 // linger is the least time between two units that are not full. Under dense traffic it
-// lets a unit grow; with pauses longer than this it costs no latency.
-const linger = time.Millisecond
+// lets a unit grow; with pauses longer than this it costs no latency. A stream that is
+// behind by behindAge has no latency to lose and grows its units further.
+const (
+	linger       = time.Millisecond
+	lingerBehind = 5 * time.Millisecond
+	behindAge    = 100 * time.Millisecond
+)
 
 // Settings is what a session fixed before the Machine began.
 type Settings struct {
@@ -43,6 +48,7 @@ type Machine struct {
 	building *large // the transaction that is being streamed in pieces, not yet committed
 	spare    *batch
 	lastSent time.Time
+	behind   bool // the newest transaction was committed a while ago, by the two clocks
 
 	idle idle
 	// changes are shapes that changed inside the transaction that is being assembled.
@@ -157,6 +163,7 @@ func (m *Machine) committed() error {
 	if err := m.ledger.Received(tx.EndLSN); err != nil {
 		return err
 	}
+	m.behind = m.now.Sub(tx.CommitTime) > behindAge
 	if len(changes) > 0 || !m.fits(&tx) {
 		m.seal()
 	}
@@ -221,6 +228,9 @@ func (m *Machine) due() bool {
 
 func (m *Machine) openDue() time.Time {
 	due := m.lastSent.Add(linger)
+	if m.behind {
+		due = m.lastSent.Add(lingerBehind)
+	}
 	if byDelay := m.openedAt.Add(m.set.Delivery.MaxDelay); byDelay.After(due) {
 		due = byDelay
 	}

@@ -18,6 +18,7 @@ type rig struct {
 	t   *testing.T
 	m   *Machine
 	now time.Time
+	age time.Duration // how long ago its transactions were committed
 	xid uint32
 }
 
@@ -60,7 +61,8 @@ func rawTuple(values ...string) pgoutput.Tuple {
 
 func (r *rig) begin(commit core.LSN) {
 	r.xid++
-	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindBegin, XID: r.xid, LSN: commit})
+	at := r.now.Add(-r.age)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindBegin, XID: r.xid, LSN: commit, Time: at.UnixMicro() - pgoutput.Time(0).UnixMicro()})
 }
 
 func (r *rig) insert(id, v string) {
@@ -68,7 +70,8 @@ func (r *rig) insert(id, v string) {
 }
 
 func (r *rig) commit(commit, end core.LSN) {
-	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindCommit, LSN: commit, EndLSN: end})
+	at := r.now.Add(-r.age)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindCommit, LSN: commit, EndLSN: end, Time: at.UnixMicro() - pgoutput.Time(0).UnixMicro()})
 }
 
 func (r *rig) transaction(commit, end core.LSN, v string) {
@@ -170,6 +173,18 @@ func TestMachineLingersUnderDenseTraffic(t *testing.T) {
 	r.nothing()
 	require.Equal(t, r.now.Add(linger), r.m.Deadline())
 	r.later(linger)
+	r.ack(r.next())
+}
+
+func TestMachineLingersLongerWhileBehind(t *testing.T) {
+	r := newRig(t, nil)
+	r.age = time.Second
+	r.transaction(110, 120, "a")
+	r.ack(r.next())
+	r.transaction(130, 140, "b")
+	r.later(linger)
+	r.nothing()
+	r.later(lingerBehind)
 	r.ack(r.next())
 }
 
