@@ -10,29 +10,28 @@ const FrameMax = 1<<30 + 25
 
 // Options chooses what the decoder expects.
 type Options struct {
-	// Protocol is the proto_version that was asked for; 0 means 1, and no other is
-	// handled yet: messages of 2 to 4 halt.
-	Protocol int
+	// Streaming says that transactions in progress were asked for (protocol 2 or 4,
+	// option streaming). Without it their messages halt.
+	Streaming bool
 }
 
-// Decoder turns frames into messages. It holds the little state that decides whether a
-// message is lawful where it stands, so one decoder serves one connection. It is not
-// safe for use by several goroutines.
+// Decoder turns frames into messages. It holds the little state that decides how a
+// message is laid out and whether it is lawful where it stands, so one decoder serves one
+// connection. It is not safe for use by several goroutines.
 type Decoder struct {
-	limit   int // FrameMax
-	ignored uint64
-	// inside is true between Begin and Commit; xid and lsn are the transaction's.
-	inside bool
-	xid    uint32
-	lsn    core.LSN
+	limit     int // FrameMax
+	streaming bool
+	ignored   uint64
+	// inside is true between Begin and Commit, block between Stream Start and Stop; xid
+	// and lsn are the transaction's, for halts.
+	inside, block bool
+	xid           uint32
+	lsn           core.LSN
 }
 
 // NewDecoder starts a decoder for a fresh connection.
 func NewDecoder(o Options) *Decoder {
-	if o.Protocol < 0 || o.Protocol > 1 {
-		panic("pgoutput: only protocol 1 is handled")
-	}
-	return &Decoder{limit: FrameMax}
+	return &Decoder{limit: FrameMax, streaming: o.Streaming}
 }
 
 // Ignored counts messages that were lawfully passed over: a Stream Abort outside of a
@@ -41,8 +40,8 @@ func (d *Decoder) Ignored() uint64 { return d.ignored }
 
 // Decode reads one message, the body of an XLogData, into m. Every field of m is
 // overwritten. The error is a *core.Halt: malformed_stream for bytes that break the
-// format, unsupported_message for messages of another protocol version. It never
-// panics. A message that was passed over has Kind KindStreamAbort and no error.
+// format, unsupported_message for messages that were not asked for. It never panics. A
+// message that was passed over has Kind KindStreamAbort, XID 0 and no error.
 func (d *Decoder) Decode(frame []byte, m *Message) error {
 	*m = Message{}
 	if len(frame) == 0 {
@@ -54,6 +53,10 @@ func (d *Decoder) Decode(frame []byte, m *Message) error {
 	}
 	r := reader{rest: frame[1:]}
 	m.Kind = Kind(frame[0])
+	if d.block && m.Kind.streamed() {
+		m.XID, m.SubXID = d.xid, r.xid()
+		m.Body = r.rest
+	}
 	switch m.Kind {
 	case KindInsert:
 		r.insert(m)
@@ -75,10 +78,8 @@ func (d *Decoder) Decode(frame []byte, m *Message) error {
 		r.origin(m)
 	case KindMessage:
 		r.message(m)
-	case KindStreamAbort:
-		d.streamAbort(&r)
 	default:
-		r.refuse("message %q (%s)", rune(m.Kind), m.Kind)
+		d.stream(&r, m)
 	}
 	if r.fault == nil && len(r.rest) > 0 {
 		r.fail("%d bytes left over", len(r.rest))
@@ -98,23 +99,15 @@ func (d *Decoder) follow(m *Message) {
 		d.inside, d.xid, d.lsn = true, m.XID, m.LSN
 	case KindCommit:
 		d.inside, d.xid, d.lsn = false, 0, 0
+	case KindStreamStart:
+		d.block, d.xid = true, m.XID
+	case KindStreamStop:
+		d.block, d.xid = false, 0
 	case KindStreamAbort:
-		d.ignored++
+		if m.XID == 0 {
+			d.ignored++
+		}
 	}
-}
-
-// streamAbort passes over the abort of a transaction of which nothing was sent.
-func (d *Decoder) streamAbort(r *reader) {
-	const short, long = 8, 24 // two xids; with streaming 'parallel' also LSN and time
-	if d.inside {
-		r.refuse("message 'A' (%s) inside a transaction", KindStreamAbort)
-		return
-	}
-	if n := len(r.rest); n != short && n != long {
-		r.fail("a body of %d bytes, not %d or %d", n, short, long)
-		return
-	}
-	r.rest = nil
 }
 
 // halt says where the fault is: message kind and the transaction it stands in.

@@ -11,7 +11,20 @@ var be = binary.BigEndian
 // encode writes a message as Postgres does; what Decode accepted must come back.
 func encode(m *Message) []byte {
 	b := []byte{byte(m.Kind)}
+	if m.SubXID != 0 && m.Kind != KindStreamAbort {
+		b = be.AppendUint32(b, m.SubXID)
+	}
 	switch m.Kind {
+	case KindStreamStart:
+		b = append(be.AppendUint32(b, m.XID), flag(m.First))
+	case KindStreamCommit:
+		b = be.AppendUint32(b, m.XID)
+		b = append(b, encode(&Message{Kind: KindCommit, LSN: m.LSN, EndLSN: m.EndLSN, Time: m.Time})[1:]...)
+	case KindStreamAbort:
+		b = be.AppendUint32(be.AppendUint32(b, m.XID), m.SubXID)
+		if m.LSN != 0 {
+			b = be.AppendUint64(be.AppendUint64(b, uint64(m.LSN)), uint64(m.Time))
+		}
 	case KindBegin:
 		b = be.AppendUint64(b, uint64(m.LSN))
 		b = be.AppendUint64(b, uint64(m.Time))

@@ -30,6 +30,16 @@ const (
 	KindStreamPrepare    Kind = 'p'
 )
 
+// streamed reports whether a message of this kind begins with the subtransaction's id
+// where it stands between Stream Start and Stop.
+func (k Kind) streamed() bool {
+	switch k {
+	case KindInsert, KindUpdate, KindDelete, KindRelation, KindType, KindTruncate, KindMessage:
+		return true
+	}
+	return false
+}
+
 // String names the message as the Postgres manual does.
 func (k Kind) String() string {
 	for i := range kindNames {

@@ -17,25 +17,35 @@ const (
 // Message is one decoded message. It is flat so that a caller can reuse one for the
 // whole stream: Decode overwrites every field. Which fields are set follows from Kind.
 //
-// Tuples and the bytes of a LogicalMessage alias the frame; Relation, Type, Truncate
+// Tuples, Body and the bytes of a LogicalMessage alias the frame; Relation, Type, Truncate
 // and Origin own their memory.
 type Message struct {
 	Kind Kind
-	// XID is the transaction's id (Begin).
-	XID uint32
-	// LSN is the commit record's start (Begin, Commit), the origin's commit LSN
-	// (Origin) or the END of the message's record (Message).
-	LSN core.LSN
-	// EndLSN is the end of the commit record (Commit): a position.
-	EndLSN core.LSN
-	// Time is the commit time in microseconds since 2000-01-01 UTC (Begin, Commit).
-	Time int64
-
-	RelationOID uint32
 	// OldKind is OldNone, OldKey or OldRow and says what Old holds.
 	OldKind byte
 	// HasNew is true for Insert and Update.
-	HasNew   bool
+	HasNew bool
+	// First marks the first block of a transaction on this connection (Stream Start).
+	First bool
+	// XID is the transaction's id (Begin), or the top transaction's (Stream Start, Commit
+	// and Abort, and wherever SubXID is set).
+	XID uint32
+	// SubXID is the id of the subtransaction, which is the top's own for what no savepoint
+	// holds: of a message between Stream Start and Stop, and of what a Stream Abort rolls
+	// back. 0 everywhere else.
+	SubXID uint32
+	// RelationOID is the relation of a row or description.
+	RelationOID uint32
+	// LSN is the commit record's start (Begin, Commit, Stream Commit), the origin's commit
+	// LSN (Origin, 0 inside a stream), the END of the message's record (Message) or the
+	// abort record (Stream Abort, where the server tells it).
+	LSN core.LSN
+	// EndLSN is the end of the commit record (Commit, Stream Commit): a position.
+	EndLSN core.LSN
+	// Time is the commit time in microseconds since 2000-01-01 UTC (Begin, Commit, Stream
+	// Commit), or the abort's where its LSN is told.
+	Time int64
+
 	Old, New Tuple
 
 	Relation *core.Relation
@@ -43,6 +53,10 @@ type Message struct {
 	Truncate *Truncate
 	Origin   string
 	Message  *LogicalMessage
+
+	// Body is set where SubXID is, but not for Stream Abort: what stands behind tag and id,
+	// the rest of the message as protocol 1 would have sent it. It aliases the frame.
+	Body []byte
 }
 
 // Type describes a type that is not built in. For a domain Postgres sends the

@@ -159,3 +159,8 @@ func (r Recording) Name(session int) string {
 
 // Binary is true where values were asked for in binary form.
 func (s Session) Binary() bool { return strings.Contains(s.Options, "binary 'true'") }
+
+// Streaming is true where transactions in progress were asked for.
+func (s Session) Streaming() bool {
+	return strings.Contains(s.Options, "streaming 'on'") || strings.Contains(s.Options, "streaming 'parallel'")
+}
