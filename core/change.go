@@ -73,6 +73,10 @@ type Message struct {
 	Content []byte
 }
 
+// HeartbeatPrefix is the prefix of our own logical messages, which keep the slot of a
+// quiet database moving. They carry nothing and no sink is told of them.
+const HeartbeatPrefix = "replicant.heartbeat"
+
 // Transaction is one committed source transaction, or the idle gap between two when it
 // has no changes. CommitLSN is identity only and is never compared with a position.
 type Transaction struct {

@@ -27,6 +27,7 @@ const (
 	HaltSlotPlugin           HaltCode = "slot_plugin"
 	HaltSlotDatabase         HaltCode = "slot_database"
 	HaltSlotTwoPhase         HaltCode = "slot_two_phase"
+	HaltSlotSynced           HaltCode = "slot_synced_unpromoted"
 	HaltSlotInvalidated      HaltCode = "slot_invalidated"
 	HaltSlotMissing          HaltCode = "data_gap.slot_missing"
 	HaltSlotAhead            HaltCode = "slot_ahead"

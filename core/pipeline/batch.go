@@ -19,6 +19,7 @@ type batch struct {
 	relations map[*core.Relation]struct{}
 	size      int // encoded bytes of the request, an upper bound
 	changes   int
+	resume    []byte // replaces the stored resume state; nil keeps it
 }
 
 func newBatch() *batch {
@@ -63,6 +64,7 @@ func (b *batch) split() (first, second *batch) {
 		}
 		into.add(b.transactions[i], b.marks[i])
 	}
+	second.resume = b.resume
 	return first, second
 }
 
@@ -71,7 +73,7 @@ func (b *batch) reset() {
 	clear(b.transactions)
 	clear(b.relations)
 	b.transactions, b.marks = b.transactions[:0], b.marks[:0]
-	b.size, b.changes = requestHeaderMax, 0
+	b.size, b.changes, b.resume = requestHeaderMax, 0, nil
 }
 
 // eachRelation calls f for the relations of a transaction; runs of one relation, the

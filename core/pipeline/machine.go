@@ -28,6 +28,14 @@ type Settings struct {
 	Large, Messages, SchemaChanges bool
 	// Claimed is the position that the claim returned.
 	Claimed core.LSN
+	// KeepShapes stores the shapes of delivered rows beside the checkpoint; Resume is
+	// what was stored before, Timeline the source's.
+	KeepShapes bool
+	Resume     resumeState
+	Timeline   uint32
+	// AcceptKept lets destructive changes pass that happened while nobody looked: the
+	// operator has seen the halt and adapted the sink.
+	AcceptKept bool
 }
 
 // Machine decides what the sink is sent and what Postgres may be told. It is pure: no
@@ -50,7 +58,8 @@ type Machine struct {
 	lastSent time.Time
 	behind   bool // the newest transaction was committed a while ago, by the two clocks
 
-	idle idle
+	idle   idle
+	shapes shapes
 	// changes are shapes that changed inside the transaction that is being assembled.
 	changes []*core.SchemaChange
 	pending error // halt as soon as all that came before it is durable
@@ -86,6 +95,7 @@ func NewMachine(set Settings, asm *assembler.Assembler, now time.Time) (*Machine
 	}
 	m := &Machine{set: set, asm: asm, ledger: ledger, now: now, open: newBatch()}
 	m.idle.last = now
+	m.shapes = newShapes(set.KeepShapes, set.Resume, set.Timeline)
 	return m, nil
 }
 
@@ -172,6 +182,10 @@ func (m *Machine) committed() error {
 		m.openedAt = m.now
 	}
 	m.open.add(tx, mark)
+	eachRelation(&tx, m.shapes.note)
+	if resume := m.shapes.take(); resume != nil {
+		m.open.resume = resume
+	}
 	return nil
 }
 
@@ -271,6 +285,7 @@ func (m *Machine) send() (Work, bool) {
 		Expected:     m.ledger.Confirmable(),
 		Checkpoint:   e.batch.end(),
 		Transactions: e.batch.transactions,
+		ResumeState:  e.batch.resume,
 	}}, true
 }
 

@@ -10,6 +10,10 @@ func (m *Machine) told(message core.Message) error {
 	if !m.set.Messages {
 		return core.NewHalt(core.HaltUnsupportedMessage, "assemble", "a logical message although messages were not asked for")
 	}
+	if string(message.Prefix) == core.HeartbeatPrefix {
+		m.idle.candidate(message.LSN)
+		return nil
+	}
 	if message.LSN <= m.ledger.Confirmable() {
 		m.count.Skipped++
 		return nil
@@ -33,7 +37,7 @@ func (m *Machine) reshaped(change *core.SchemaChange) error {
 	case m.set.SchemaChanges:
 		m.changes = append(m.changes, change)
 		return nil
-	case change.Kind == core.SchemaAdditive:
+	case change.Kind == core.SchemaAdditive || m.set.AcceptKept && m.kept(change.Before):
 		return nil
 	}
 	h := core.NewHalt(core.HaltSchemaDestructive, "assemble", "%s", change.What)
@@ -47,4 +51,11 @@ func (m *Machine) tell(changes []*core.SchemaChange) {
 	for _, c := range changes {
 		m.queue = append(m.queue, &entry{schema: c})
 	}
+}
+
+// kept reports whether a shape came from before this start and no row in it was
+// delivered since.
+func (m *Machine) kept(before *core.Relation) bool {
+	kept := m.shapes.byOID[before.OID]
+	return kept != nil && kept.ShapeHash() == before.ShapeHash() && !m.shapes.seen[before.OID]
 }

@@ -69,6 +69,11 @@ func (m *Machine) cut() {
 	}
 	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
 	m.building.changes += uint64(len(changes))
+	m.noteShapes(changes)
+}
+
+func (m *Machine) noteShapes(changes []core.Change) {
+	eachRelation(&core.Transaction{Changes: changes}, m.shapes.note)
 }
 
 // finishLarge adds the rest of the transaction and its commit frame.
@@ -81,15 +86,16 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 	if len(rest.Changes) > 0 {
 		l.parts = append(l.parts, part{core.LargeFrame{Changes: rest.Changes, FirstChangeIndex: l.changes}, mark})
 		l.changes += uint64(len(rest.Changes))
+		m.noteShapes(rest.Changes)
 	}
-	l.commit(rest.EndLSN, mark)
+	l.commit(rest.EndLSN, mark, m.shapes.take())
 	return nil
 }
 
-func (l *large) commit(end core.LSN, mark assembler.Mark) {
+func (l *large) commit(end core.LSN, mark assembler.Mark, resume []byte) {
 	l.end, l.mark = end, mark
 	l.parts = append(l.parts, part{core.LargeFrame{Commit: &core.LargeCommit{
-		EndLSN: end, Checkpoint: end, ChangeCount: l.changes,
+		EndLSN: end, Checkpoint: end, ChangeCount: l.changes, ResumeState: resume,
 	}}, mark})
 }
 
@@ -99,7 +105,7 @@ func largeFromMemory(b *batch) *large {
 	l := &large{header: tx, changes: uint64(len(tx.Changes))}
 	l.header.Changes = nil
 	l.parts = []part{{core.LargeFrame{Changes: tx.Changes}, mark}}
-	l.commit(tx.EndLSN, mark)
+	l.commit(tx.EndLSN, mark, b.resume)
 	return l
 }
 

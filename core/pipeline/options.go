@@ -81,7 +81,12 @@ type Options struct {
 	AdoptSlot bool
 	// AcceptTimeline is the one timeline that is accepted after a change; 0 none.
 	AcceptTimeline uint32
-	DrainTimeout   time.Duration
+	// AcceptSchemaChange lets changes of shape pass that happened before this start and
+	// halted the last one.
+	AcceptSchemaChange bool
+	// NoHeartbeat writes nothing into a quiet source's WAL.
+	NoHeartbeat  bool
+	DrainTimeout time.Duration
 	// SinkWait bounds how long the first answer of the sink is waited for; 0 for ever.
 	SinkWait time.Duration
 	Logger   *slog.Logger

@@ -37,6 +37,7 @@ type Pipeline struct {
 	caps     core.Capabilities
 	mode     Mode
 	source   core.SourceIdentity
+	timeline uint32
 	lineage  string
 	adopted  bool
 	doubt    doubt

@@ -25,6 +25,8 @@ type session struct {
 	source   core.SourceIdentity
 	owner    owner
 	epoch    uint64
+	recovery bool // the source is a standby
+	resumed  resumeState
 }
 
 // askTimeout bounds the calls that only ask.
@@ -70,7 +72,7 @@ func (s *session) begin(ctx context.Context) (core.LSN, error) {
 			s.pipeline.board.update(func(st *Status) { st.StandbyHolder = slot.ActivePID })
 			return 0, &again{StateStandby, standbyInterval, standbyReason(slot.ActivePID)}
 		case checkpoint.Resume:
-			return s.resume(ctx, stored.Position, slot.ConfirmedFlush)
+			return s.resume(ctx, stored, slot)
 		}
 		if err := s.bootstrap(ctx); err != nil {
 			return 0, err
@@ -122,6 +124,8 @@ func (p *Pipeline) warn(caps core.Capabilities) {
 	switch {
 	case p.options.Store == nil && !caps.Fences(core.FencingStored):
 		p.log.Warn("the sink does not fence overtaken writers: the slot is the only lock")
+	case p.options.Store == nil && !caps.Set.Has(core.CapResumeState):
+		p.log.Info("the sink keeps no resume state: a change of shape while the sidecar is down goes unnoticed")
 	case p.options.Store != nil && !caps.Fences(core.FencingInstance):
 		p.log.Warn("unfenced sink accepted: after a timeout or takeover an old row may be written over a newer one")
 	}
@@ -156,6 +160,8 @@ func (s *session) greetSource(ctx context.Context) error {
 	switch {
 	case server.Version < serverVersionMin:
 		return core.NewHalt(core.HaltServerUnsupported, "connect", "server version %d", server.Version)
+	case server.InRecovery && server.Version < standbyVersionMin:
+		return core.NewHalt(core.HaltServerUnsupported, "connect", "server version %d is a standby; logical decoding on a standby begins with 16", server.Version)
 	case server.WALLevel != "logical":
 		return core.NewHalt(core.HaltWALLevel, "connect", "wal_level is %s", server.WALLevel)
 	}
@@ -174,6 +180,7 @@ func (s *session) greetSource(ctx context.Context) error {
 		SystemIdentifier: identity.SystemID, Database: identity.Database,
 		Slot: p.options.Source.Slot, Timeline: identity.Timeline,
 	}
+	s.recovery = server.InRecovery
 	if err := p.sameSource(s.source); err != nil {
 		return err
 	}
@@ -181,21 +188,19 @@ func (s *session) greetSource(ctx context.Context) error {
 	return s.offerIdentity(ctx, identity.XLogPos)
 }
 
-const serverVersionMin = 14_00_00
+const (
+	serverVersionMin  = 14_00_00
+	standbyVersionMin = 16_00_00
+)
 
 // sameSource compares the source with the one this run began with.
 func (p *Pipeline) sameSource(now core.SourceIdentity) error {
 	before := p.source
-	p.source = now
-	switch {
-	case before == (core.SourceIdentity{}) || before == now:
-		return nil
-	case before.SystemIdentifier != now.SystemIdentifier || before.Database != now.Database:
+	if before != (core.SourceIdentity{}) && (before.SystemIdentifier != now.SystemIdentifier || before.Database != now.Database) {
 		return core.NewHalt(core.HaltSourceMismatch, "connect", "the address now leads to another database cluster")
-	case p.options.AcceptTimeline == now.Timeline:
-		return nil
 	}
-	return core.NewHalt(core.HaltTimelineChanged, "connect", "timeline %d, it was %d", now.Timeline, before.Timeline)
+	p.source = now
+	return nil
 }
 
 func (s *session) offerIdentity(ctx context.Context, current core.LSN) error {
@@ -247,24 +252,32 @@ func invalidation(slot wal.SlotState) string {
 
 // resume takes the slot at the position that was read, claims, judges, and tells Postgres
 // the claimed position for the first time.
-func (s *session) resume(ctx context.Context, read, confirmed core.LSN) (core.LSN, error) {
+func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.SlotState) (core.LSN, error) {
 	p := s.pipeline
-	if err := s.conn.Start(ctx, read, confirmed); err != nil {
+	if err := s.continues(read, slot); err != nil {
+		return 0, err
+	}
+	if err := s.offerOrigin(ctx, max(read.Position, slot.ConfirmedFlush), true); err != nil {
+		return 0, err
+	}
+	if err := s.conn.Start(ctx, read.Position, slot.ConfirmedFlush); err != nil {
 		return 0, err
 	}
 	claimed, err := s.claim(ctx)
 	if err != nil {
 		return 0, err
 	}
-	slot, err := s.catalog.Slot(ctx, p.options.Source.Slot)
-	if err != nil {
+	if s.resumed, err = readResumeState(claimed.ResumeState); err != nil {
+		return 0, err
+	}
+	if slot, err = s.catalog.Slot(ctx, p.options.Source.Slot); err != nil {
 		return 0, err
 	}
 	walEnd, err := s.catalog.CurrentLSN(ctx)
 	if err != nil {
 		return 0, err
 	}
-	verdict, err := checkpoint.Judge(claimed.Position, read, slot.ConfirmedFlush, walEnd)
+	verdict, err := checkpoint.Judge(claimed.Position, read.Position, slot.ConfirmedFlush, walEnd)
 	if err != nil {
 		return 0, err
 	}
@@ -283,14 +296,37 @@ func (s *session) resume(ctx context.Context, read, confirmed core.LSN) (core.LS
 	return claimed.Position, nil
 }
 
+// continues checks that the source is the same life of the cluster as the checkpoint's.
+func (s *session) continues(read core.Checkpoint, slot wal.SlotState) error {
+	p := s.pipeline
+	if slot.Synced && s.recovery {
+		return core.NewHalt(core.HaltSlotSynced, "connect", "the slot is a synced copy on a standby that was not promoted")
+	}
+	before, err := readResumeState(read.ResumeState)
+	if err != nil {
+		return err
+	}
+	timeline := before.Timeline
+	if p.timeline != 0 {
+		timeline = p.timeline
+	}
+	if err := judgeTimeline(timeline, s.source.Timeline, p.options.AcceptTimeline, slot, read.Position); err != nil {
+		return err
+	}
+	p.timeline = s.source.Timeline
+	return nil
+}
+
 // stream runs pump, deliver and the loop until one of them ends it.
 func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 	p := s.pipeline
-	asm := assembler.New(assembler.Options{})
+	asm := assembler.New(assembler.Options{Known: s.resumed.known()})
 	machine, err := NewMachine(Settings{
 		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
 		Messages: p.options.Source.Messages, Claimed: claimed,
+		KeepShapes: p.options.Store != nil || s.caps.Set.Has(core.CapResumeState),
+		Resume:     s.resumed, Timeline: s.source.Timeline, AcceptKept: p.options.AcceptSchemaChange,
 	}, asm, time.Now())
 	if err != nil {
 		return err
@@ -313,6 +349,7 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 	}
 	start("pump", &reads, reading, pump.run)
 	start("deliver", &working, ctx, d.run)
+	start("guard", &working, ctx, (&guard{pipeline: p, catalog: s.catalog, slot: p.options.Source.Slot}).run)
 	l := &loop{session: s, machine: machine, pump: pump, deliver: d, stopReading: func() {
 		stopReading()
 		reads.Wait()

@@ -45,6 +45,9 @@ type Status struct {
 	LagBytes   int64
 	LagSeconds float64
 
+	// Guard is what the slot costs the source.
+	Guard SlotGuard
+
 	Counters
 	Sessions, Rewound uint64
 	InFlight          bool

@@ -168,3 +168,10 @@ func (c *Catalog) row(ctx context.Context, columns int, sql string) (row []strin
 	})
 	return row, err
 }
+
+// Heartbeat writes a logical message without content into the source's WAL, so that a
+// slot of a quiet database moves. A standby cannot.
+func (c *Catalog) Heartbeat(ctx context.Context) error {
+	_, err := c.row(ctx, 1, "SELECT pg_catalog.pg_logical_emit_message(false, '"+core.HeartbeatPrefix+"', '')::text")
+	return err
+}

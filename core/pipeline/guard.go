@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+)
+
+// Intervals of the guard.
+const (
+	guardInterval = 10 * time.Second
+	// heartbeatAfter is how long the source may be quiet before a heartbeat.
+	heartbeatAfter = time.Minute
+	// warnBudget and warnLeft are when the slot is in danger: less than a fifth of its
+	// budget, or less than half an hour at the present rate.
+	warnBudget = 0.2
+	warnLeft   = 30 * time.Minute
+)
+
+// SlotGuard is what the slot costs the source and how long it can go on.
+type SlotGuard struct {
+	// HeldBytes is the WAL that the server keeps for the slot.
+	HeldBytes int64
+	// SafeBytes may still be written before the slot is lost; nil where nothing limits it.
+	SafeBytes *int64
+	// Left is SafeBytes at the present rate; 0 where it is unknown or without end.
+	Left      time.Duration
+	WALStatus string
+	// Warning says in our own words what is wrong; empty when nothing is.
+	Warning string
+}
+
+// guard looks at the slot now and then, and keeps a quiet source moving.
+type guard struct {
+	pipeline *Pipeline
+	catalog  *wal.Catalog
+	slot     string
+	last     core.LSN
+	lastAt   time.Time
+	beat     time.Time
+	warned   string
+}
+
+// run ends when ctx is done. A question that fails is asked again at the next turn: the
+// guard only watches.
+func (g *guard) run(ctx context.Context) {
+	g.beat = time.Now()
+	for sleep(ctx, guardInterval) {
+		g.look(ctx)
+		g.heartbeat(ctx)
+	}
+}
+
+func (g *guard) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	slot, err := g.catalog.Slot(ctx, g.slot)
+	if err != nil {
+		return
+	}
+	now, err := g.catalog.CurrentLSN(ctx)
+	if err != nil {
+		return
+	}
+	status := watchSlot(slot, g.last, now, time.Since(g.lastAt))
+	g.last, g.lastAt = now, time.Now()
+	g.pipeline.board.update(func(s *Status) { s.Guard = status })
+	if status.Warning != g.warned {
+		g.warned = status.Warning
+		if status.Warning != "" {
+			g.pipeline.log.Warn("the slot is in danger", "reason", status.Warning, "held_bytes", status.HeldBytes)
+		}
+	}
+}
+
+// watchSlot computes the guard's view from two readings of the WAL's end.
+func watchSlot(slot wal.SlotState, before, now core.LSN, between time.Duration) SlotGuard {
+	status := SlotGuard{SafeBytes: slot.SafeWALSize, WALStatus: slot.WALStatus}
+	if slot.RestartLSN != 0 && now > slot.RestartLSN {
+		status.HeldBytes = int64(now - slot.RestartLSN)
+	}
+	if slot.WALStatus == "unreserved" {
+		status.Warning = "Postgres may remove WAL that the slot needs at its next checkpoint"
+	}
+	if slot.SafeWALSize == nil {
+		return status
+	}
+	safe := *slot.SafeWALSize
+	if before != 0 && now > before && between > 0 {
+		rate := float64(now-before) / between.Seconds()
+		status.Left = time.Duration(float64(safe) / rate * float64(time.Second))
+	}
+	switch budget := float64(safe + status.HeldBytes); {
+	case status.Warning != "":
+	case float64(safe) < warnBudget*budget:
+		status.Warning = "less than a fifth of the slot's WAL budget (max_slot_wal_keep_size) is left"
+	case status.Left > 0 && status.Left < warnLeft:
+		status.Warning = "at the present rate the slot's WAL budget lasts less than half an hour"
+	}
+	return status
+}
+
+// heartbeat writes a logical message, which nobody receives, when the source has been
+// quiet for long: so the slot moves although no published table does.
+func (g *guard) heartbeat(ctx context.Context) {
+	if g.pipeline.options.NoHeartbeat || time.Since(g.beat) < heartbeatAfter {
+		return
+	}
+	g.beat = time.Now()
+	if status := g.pipeline.Status(); time.Since(status.LastCommit) < heartbeatAfter {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if err := g.catalog.Heartbeat(ctx); err != nil {
+		g.pipeline.log.Debug("no heartbeat", "reason", err.Error())
+	}
+}
