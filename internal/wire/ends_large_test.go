@@ -217,7 +217,9 @@ func TestLargeWithoutProgressEnds(t *testing.T) {
 	_, err = remote.Capabilities(timed(t)) // says that a call may run 100 ms
 	require.NoError(t, err)
 	for _, pieces := range []int{1 << 30, 1} {
+		began := time.Now()
 		_, err = remote.HandleLargeTransaction(timed(t), &source{relation: people(), pieces: pieces})
+		require.Less(t, time.Since(began), 10*time.Second, "the caller's deadline ended it")
 		failure := sinkFailure(t, err)
 		require.Equal(t, core.ClassUnknown, failure.Class)
 		require.Equal(t, "DEADLINE_EXCEEDED", failure.Code)

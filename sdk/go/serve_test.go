@@ -242,6 +242,19 @@ func TestCallsOfAStreamAreSerial(t *testing.T) {
 	require.Empty(t, entered, "a call that nobody waited for any more ran")
 }
 
+func TestACallThatNobodyWaitsForDoesNotBegin(t *testing.T) {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := newStreams(nil)
+	for range 100 {
+		_, _, err := s.write(gone, &core.Call{StreamID: "s", Owner: core.OwnerSink})
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	_, leave, err := s.write(context.Background(), &core.Call{StreamID: "s", Owner: core.OwnerSink})
+	require.NoError(t, err, "the turn was kept")
+	leave()
+}
+
 func TestPositionsOfAUnitAreChecked(t *testing.T) {
 	ctx := within(t)
 	s := start(t, &stub{handle: accept})

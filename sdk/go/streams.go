@@ -77,13 +77,14 @@ func (s *streams) claim(ctx context.Context, id string, epoch uint64) (leave fun
 }
 
 func (s *streams) enter(ctx context.Context, at *stream, call *running) (func(), error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err // a call that nobody waits for any more does not begin
-	}
 	select {
 	case at.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		<-at.turn
+		return nil, err // a call that nobody waits for any more does not begin
 	}
 	s.mu.Lock()
 	at.running = call
