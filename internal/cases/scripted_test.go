@@ -1,9 +1,13 @@
 package cases_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,23 +38,31 @@ func eachScripted(t *testing.T, f func(s *scripted)) {
 	t.Parallel()
 	for major := 14; major <= 18; major++ {
 		t.Run(fmt.Sprintf("as%d", major), func(t *testing.T) {
-			s := begun(t, major)
+			s := begun(t, major, func(conn net.Conn) net.Conn { return conn })
 			s.told(begin)
 			f(s)
 		})
 	}
 }
 
-// begun has sent the answer to START_REPLICATION.
-func begun(t *testing.T, major int) *scripted {
+// begun has sent the answer to START_REPLICATION. The sidecar's end of its connections
+// is what conn makes of it.
+func begun(t *testing.T, major int, conn func(net.Conn) net.Conn) *scripted {
 	server := waltest.NewServer(waltest.State{
 		Version: fmt.Sprintf("%d.2", major), Publications: []string{"p"},
 		Slot: &waltest.Slot{Plugin: "pgoutput", Type: "logical", Database: "source", WALStatus: "reserved", ConfirmedFlush: begin.String()},
 	})
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		client, err := server.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return conn(client), nil
+	}
 	s := &scripted{T: t, sink: sinktest.NewMemory(), ended: make(chan error, 1)}
 	s.sink.SetStored(core.Checkpoint{Position: begin})
 	p, err := pipeline.New(pipeline.Options{
-		Source: wal.Options{DSN: waltest.DSN, Slot: "s", Publications: []string{"p"}, DialFunc: server.Dial, StatusInterval: 10 * time.Millisecond},
+		Source: wal.Options{DSN: waltest.DSN, Slot: "s", Publications: []string{"p"}, DialFunc: dial, StatusInterval: 10 * time.Millisecond},
 		Sink:   s.sink, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
@@ -156,12 +168,34 @@ func insertOf(oid uint32, id string) []byte {
 // although nothing comes after them.
 func TestZ03ChangesBesideTheAnswer(t *testing.T) {
 	t.Parallel()
-	for range 30 { // which bytes come together is chance
-		s := begun(t, 17)
-		s.send(beginOf(begin+0x100, 7), relationOf(5, "z03"), insertOf(5, "1"), commitOf(begin+0x100, begin+0x130))
-		require.True(t, s.sink.WaitFor(5*time.Second, func(list []sinktest.Transaction) bool { return len(list) == 1 }),
-			"what came with the answer lies there until the server says something else")
+	arrived := make(chan struct{})
+	s := begun(t, 17, func(conn net.Conn) net.Conn { return &late{Conn: conn, arrived: arrived} })
+	s.send(beginOf(begin+0x100, 7), relationOf(5, "z03"), insertOf(5, "1"), commitOf(begin+0x100, begin+0x130))
+	close(arrived)
+	require.True(t, s.sink.WaitFor(10*time.Second, func(list []sinktest.Transaction) bool { return len(list) == 1 }),
+		"what came with the answer lies there until the server says something else")
+}
+
+// late is a connection on which the answer to START_REPLICATION is not read before more
+// has arrived.
+type late struct {
+	net.Conn
+	started atomic.Bool
+	arrived <-chan struct{}
+}
+
+func (l *late) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("START_REPLICATION")) {
+		l.started.Store(true)
 	}
+	return l.Conn.Write(b)
+}
+
+func (l *late) Read(b []byte) (int, error) {
+	if l.started.Load() {
+		<-l.arrived
+	}
+	return l.Conn.Read(b)
 }
 
 func TestX02AbortWithoutStreaming(t *testing.T) {
