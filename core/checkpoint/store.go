@@ -2,7 +2,9 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"math"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 )
@@ -39,7 +41,11 @@ type Claiming struct {
 // Move is a new position, valid only while the row is still ours and stands at From.
 type Move struct {
 	StreamID string
-	Epoch    uint64
+	// Epoch and Sender are the claim under which the row is ours. The epoch alone would
+	// not do: a store that was restored hands the same one out twice.
+	Epoch  uint64
+	Sender [16]byte
+	// From is 0 while the row has no position.
 	From, To core.LSN
 	// ResumeState replaces what is stored; nil keeps it.
 	ResumeState []byte
@@ -72,6 +78,37 @@ type Store interface {
 	// Advance moves the position by compare-and-set on epoch and position.
 	Advance(ctx context.Context, m Move) error
 	Close() error
+}
+
+// Check refuses a claim that no row can take.
+func (c Claiming) Check() error {
+	if c.StreamID == "" || c.Read == math.MaxUint64 {
+		return core.NewHalt(core.HaltInvariant, "claim", "a claim without a stream, or above the highest epoch")
+	}
+	return nil
+}
+
+// Repeats reports whether r is what this claim has made already.
+func (c Claiming) Repeats(r Record) bool { return r.Epoch == c.Read+1 && r.Sender == c.Sender }
+
+// Fresh is the row that a first claim makes, with a lineage of its own.
+func (c Claiming) Fresh() Record {
+	r := Record{Epoch: 1, Sender: c.Sender, Source: c.Source, SinkName: c.SinkName}
+	_, _ = rand.Read(r.Lineage[:]) // documented never to fail
+	return r
+}
+
+// Check refuses a move that would not go forward.
+func (m Move) Check() error {
+	if m.StreamID == "" || m.Epoch == 0 || m.To <= m.From {
+		return core.NewHalt(core.HaltInvariant, "advance", "a move from %s to %s under epoch %d", m.From, m.To, m.Epoch)
+	}
+	return nil
+}
+
+// Moves reports whether r is the row, and stands where the move begins.
+func (m Move) Moves(r Record) bool {
+	return r.Epoch == m.Epoch && r.Sender == m.Sender && r.Position == m.From
 }
 
 // SameSource refuses a row that belongs to another database.
