@@ -19,7 +19,9 @@ type Memory struct {
 	Caps core.Capabilities
 	// Before is called with the lock held before a unit is applied; an error refuses
 	// the unit. It may be nil.
-	Before func(core.Call, core.LSN) error
+	// Decline makes HandleSchemaChange refuse.
+	Decline bool
+	Before  func(core.Call, core.LSN) error
 	// After is called once the unit is durable; an error stands for a lost answer.
 	After func(core.Call, core.LSN) error
 
@@ -28,6 +30,9 @@ type Memory struct {
 	sender [16]byte
 	log    []Transaction
 	units  []Unit
+	// journal is what happened in its order: "tx", "message", "schema WHAT".
+	journal  []string
+	messages []core.Message
 }
 
 // Transaction is a delivered transaction, copied.
@@ -63,6 +68,21 @@ func (m *Memory) Units() []Unit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Unit(nil), m.units...)
+}
+
+// Journal is what took effect, in order: "tx" for a transaction, "message", and "schema"
+// with the kind of change.
+func (m *Memory) Journal() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.journal...)
+}
+
+// Messages are the logical messages that came outside of transactions.
+func (m *Memory) Messages() []core.Message {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]core.Message(nil), m.messages...)
 }
 
 // Stored is the checkpoint row.
@@ -111,12 +131,42 @@ func (m *Memory) HandleTransaction(_ context.Context, u *core.Unit) (core.Ack, e
 	if len(u.Transactions) > 1 {
 		return core.Ack{}, fmt.Errorf("%d transactions in one HandleTransaction", len(u.Transactions))
 	}
-	return m.apply(u.Call, u.Expected, u.Checkpoint, u.Transactions, false)
+	return m.apply(u, false)
 }
 
 // HandleBatch applies a unit.
 func (m *Memory) HandleBatch(_ context.Context, u *core.Unit) (core.Ack, error) {
-	return m.apply(u.Call, u.Expected, u.Checkpoint, u.Transactions, false)
+	return m.apply(u, false)
+}
+
+// HandleMessage stores a message and its position.
+func (m *Memory) HandleMessage(_ context.Context, u *core.MessageUnit) (core.Ack, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.guard(u.Call, u.Expected); err != nil {
+		return core.Ack{}, err
+	}
+	if u.Checkpoint > m.stored.Position {
+		message := u.Message
+		message.Prefix, message.Content = append([]byte(nil), message.Prefix...), append([]byte(nil), message.Content...)
+		m.messages, m.journal = append(m.messages, message), append(m.journal, "message")
+		m.stored.Position = u.Checkpoint
+	}
+	return core.Ack{Checkpoint: u.Checkpoint}, nil
+}
+
+// HandleSchemaChange notes the change; Decline refuses it.
+func (m *Memory) HandleSchemaChange(_ context.Context, u *core.SchemaChangeUnit) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.guard(u.Call, u.Expected); err != nil {
+		return err
+	}
+	if m.Decline {
+		return &core.Refusal{Reason: core.ReasonSchemaDeclined}
+	}
+	m.journal = append(m.journal, "schema "+u.Change.What)
+	return nil
 }
 
 // HandleLargeTransaction collects the pieces and applies them at the commit frame.
@@ -131,6 +181,12 @@ func (m *Memory) HandleLargeTransaction(ctx context.Context, l core.LargeTransac
 		if err != nil {
 			return core.Ack{}, err
 		}
+		if frame.SchemaChange != nil {
+			m.mu.Lock()
+			m.journal = append(m.journal, "schema "+frame.SchemaChange.What)
+			m.mu.Unlock()
+			continue
+		}
 		if frame.Commit == nil {
 			tx.Changes = append(tx.Changes, cloneChanges(frame.Changes)...)
 			continue
@@ -139,39 +195,45 @@ func (m *Memory) HandleLargeTransaction(ctx context.Context, l core.LargeTransac
 		if uint64(len(tx.Changes)) != frame.Commit.ChangeCount {
 			return core.Ack{}, fmt.Errorf("%d changes, the commit frame counts %d", len(tx.Changes), frame.Commit.ChangeCount)
 		}
-		return m.apply(begin.Call, begin.Expected, frame.Commit.Checkpoint, []core.Transaction{tx}, true)
+		return m.apply(&core.Unit{
+			Call: begin.Call, Expected: begin.Expected, Checkpoint: frame.Commit.Checkpoint,
+			Transactions: []core.Transaction{tx}, ResumeState: frame.Commit.ResumeState,
+		}, true)
 	}
 }
 
-func (m *Memory) apply(call core.Call, expected, checkpoint core.LSN, txs []core.Transaction, large bool) (core.Ack, error) {
+func (m *Memory) apply(u *core.Unit, large bool) (core.Ack, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.Before != nil {
-		if err := m.Before(call, checkpoint); err != nil {
+		if err := m.Before(u.Call, u.Checkpoint); err != nil {
 			return core.Ack{}, err
 		}
 	}
-	if err := m.guard(call, expected); err != nil {
+	if err := m.guard(u.Call, u.Expected); err != nil {
 		return core.Ack{}, err
 	}
 	var replayed uint64
-	for i := range txs {
-		if txs[i].EndLSN <= m.stored.Position {
+	for i := range u.Transactions {
+		if u.Transactions[i].EndLSN <= m.stored.Position {
 			replayed++
 			continue
 		}
-		copied := txs[i]
-		copied.Changes = cloneChanges(txs[i].Changes)
-		m.log = append(m.log, Transaction{copied, large})
+		copied := u.Transactions[i]
+		copied.Changes = cloneChanges(copied.Changes)
+		m.log, m.journal = append(m.log, Transaction{copied, large}), append(m.journal, "tx")
 	}
-	m.stored.Position = max(m.stored.Position, checkpoint)
-	m.units = append(m.units, Unit{expected, checkpoint, len(txs)})
+	m.stored.Position = max(m.stored.Position, u.Checkpoint)
+	if u.ResumeState != nil {
+		m.stored.ResumeState = append([]byte{}, u.ResumeState...)
+	}
+	m.units = append(m.units, Unit{u.Expected, u.Checkpoint, len(u.Transactions)})
 	if m.After != nil {
-		if err := m.After(call, checkpoint); err != nil {
+		if err := m.After(u.Call, u.Checkpoint); err != nil {
 			return core.Ack{}, err
 		}
 	}
-	return core.Ack{Checkpoint: checkpoint, Counts: core.Counts{ReplayedTransactions: &replayed}}, nil
+	return core.Ack{Checkpoint: u.Checkpoint, Counts: core.Counts{ReplayedTransactions: &replayed}}, nil
 }
 
 func (m *Memory) guard(call core.Call, expected core.LSN) error {
