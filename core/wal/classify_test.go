@@ -3,6 +3,7 @@ package wal_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,8 +82,12 @@ func TestStartupErrors(t *testing.T) {
 				return e
 			}})
 			defer server.Close()
-			_, err := wal.Connect(t.Context(), scriptedOptions(server))
+			options := scriptedOptions(server)
+			options.SenderTimeout = time.Second
+			begun := time.Now()
+			_, err := wal.Connect(t.Context(), options)
 			a.check(t, err)
+			require.Equal(t, a.code == "53300", time.Since(begun) > time.Second, "only a walsender may come free")
 			if a.code == "53300" {
 				a.want = lost // an ordinary connection is no walsender
 			}

@@ -16,6 +16,9 @@ const oldestMajor = 14
 
 // Connect opens a replication connection to the database, with the pinned settings in
 // force. Nothing is read and no slot is touched.
+//
+// Halt slots_exhausted comes only after SenderTimeout: until then the missing walsender
+// may be our own earlier one, which the server has not missed yet.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -29,9 +32,9 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	config.RuntimeParams["wal_sender_timeout"] = strconv.FormatInt(o.SenderTimeout.Milliseconds(), 10) + "ms"
 	dial := config.DialFunc
 	config.DialFunc = dialSocket(dial, !o.NoNap)
-	pg, err := pgconn.ConnectConfig(ctx, config)
+	pg, err := connectPatiently(ctx, config, o.SenderTimeout)
 	if err != nil {
-		return nil, classify(ctx, phaseConnect, err)
+		return nil, err
 	}
 	c := newConn(o, pg)
 	if err := c.checkServer(ctx); err != nil {
@@ -39,6 +42,27 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, classify(ctx, phaseCommand, err)
 	}
 	return c, nil
+}
+
+// connectPatiently connects and waits for a walsender to come free.
+func connectPatiently(ctx context.Context, config *pgconn.Config, patience time.Duration) (*pgconn.PgConn, error) {
+	const pause = 100 * time.Millisecond
+	for deadline := time.Now().Add(patience); ; {
+		pg, err := pgconn.ConnectConfig(ctx, config)
+		if err == nil {
+			return pg, nil
+		}
+		err = classify(ctx, phaseConnect, err)
+		halt, ok := core.AsHalt(err)
+		if !ok || halt.Code != core.HaltSlotsExhausted || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // config parses the address and pins the settings; the same for every connection.

@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// napLength is how long messages may gather after a read.
-	napLength = 200 * time.Microsecond
+	napLength = 300 * time.Microsecond
 	// napLeast is the rest below which a pause is not worth its system call.
 	napLeast = 20 * time.Microsecond
 	// napDense is the time between two reads below which traffic counts as dense.
@@ -17,6 +17,19 @@ const (
 // the walsender then pays a wake-up for each one. A pause while traffic is dense lets
 // messages gather. There is none when traffic is sparse, so latency does not suffer,
 // when more is waiting than was read, or when the caller itself took that long.
+//
+// Measured with BenchmarkDrain (Postgres 18, unix socket, two busy cores; medians of
+// four; the spread is wide, so only the direction counts):
+//
+//	                           frames a read  rows/s         own CPU  walsender CPU
+//	100k transactions, no nap        4.6      46k            0.91 s   1.04 s
+//	  200 us                        61        58k            0.35 s   0.87 s
+//	300 x 1000 rows, no nap          4.5      184k           0.78 s   1.10 s
+//	  200 us                       134        247k           0.35 s   1.00 s
+//
+// In a second round 100 us and 200 us drained 250k and 245k rows/s, 300 us 290k, 400 us
+// 305k, 500 us 255k and 1 ms 186k: a unix socket queues some 277 small messages, and
+// beyond that the walsender waits for the reader.
 type napper struct {
 	off   bool
 	last  time.Time // end of the last read

@@ -153,6 +153,7 @@ func exhaustedServer(t *testing.T, pg *pgtest.Server) {
 	_, err := c.CreateSlot(bounded(t))
 	haltOf(t, err, core.HaltSlotsExhausted)
 	w.connect(t)
+	w.options.SenderTimeout = time.Second
 	_, err = wal.Connect(bounded(t), w.options)
 	haltOf(t, err, core.HaltSlotsExhausted)
 }

@@ -11,8 +11,8 @@ import (
 const unackedMax = 30 * time.Second
 
 // tuneTCP is best effort: without it the stream is as right, only slower to notice a
-// dead peer. The receive buffer is left to the kernel, which lets it grow up to
-// tcp_rmem[2] (6 MiB); naming a size would stop that and be cut to rmem_max (208 KiB).
+// dead peer. The receive buffer is left to the kernel, which lets it grow (to 6 MiB by
+// default); naming a size would stop that, and is cut to rmem_max (208 KiB by default).
 func tuneTCP(tcp *net.TCPConn) {
 	raw, err := tcp.SyscallConn()
 	if err != nil {

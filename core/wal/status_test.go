@@ -304,7 +304,7 @@ func TestFinishWalksOverLateFrames(t *testing.T) {
 	s.read(t, 1)
 	var late []byte
 	for size := range 300 {
-		late = waltest.AppendData(late, 1, make([]byte, size*size*7))
+		late = waltest.AppendData(late, 1, make([]byte, size*size))
 		late = waltest.AppendKeepalive(late, 1, true)
 	}
 	go func() { _ = s.stream.Raw(late) }()
