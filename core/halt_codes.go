@@ -50,6 +50,8 @@ const (
 	HaltSchemaRefused       HaltCode = "schema_change_refused"
 	HaltValueTooLarge       HaltCode = "value_too_large"
 	HaltTransactionTooLarge HaltCode = "transaction_too_large"
+	HaltSpillExhausted      HaltCode = "spill_exhausted"
+	HaltSpillFailed         HaltCode = "spill_failed"
 
 	// The sink.
 	HaltSinkContract         HaltCode = "sink_contract"

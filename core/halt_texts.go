@@ -204,6 +204,14 @@ var streamTexts = []HaltText{
 		"A transaction is larger than the largest request, and the sink does not take large transactions.",
 		"A transaction is never cut: the sink would see a part of it.",
 		"Implement HandleLargeTransaction, or raise max_request_bytes."},
+	{HaltSpillExhausted, ExitHalted,
+		"Transactions in progress that were streamed need more room on disk than spill.max allows.",
+		"None of them had committed yet. Nothing of them was delivered, and their files are gone; the server sends them again.",
+		"Raise spill.max, or switch streaming off: then the server keeps a transaction until it commits, and it needs no room here."},
+	{HaltSpillFailed, ExitHalted,
+		"The files for transactions in progress could not be written or read: no rights, a full disk, or bytes that came back changed.",
+		"Nothing of these transactions was delivered, and their files are gone; the server sends them again.",
+		"Mend the disk or choose another spill.dir; or switch streaming off, which needs none."},
 }
 
 var sinkTexts = []HaltText{

@@ -23,6 +23,8 @@ const (
 	StepMessage
 )
 
+// A Stream Commit gives StepBegin; the steps of its content follow from Replay.
+
 // Options tune an assembler. The zero value is good.
 type Options struct {
 	// Slab is the size of one piece of row memory in bytes; 0 means 256 KiB.
@@ -34,6 +36,11 @@ type Options struct {
 	// described, before anything refers to it: type name, base and element type,
 	// position in the primary key. It must leave the shape alone.
 	Annotate func(*core.Relation)
+	// Resident bounds what transactions in progress hold in memory, in bytes of their
+	// messages; 0 means 16 MiB. Above it the largest goes to Spill, and without a Spill the
+	// assembler halts (spill_exhausted).
+	Resident int
+	Spill    Spill
 }
 
 type state uint8
@@ -64,6 +71,9 @@ type Assembler struct {
 
 	schemaChange *core.SchemaChange
 	message      core.Message
+
+	streams streams
+	replay  *replay // of the streamed transaction whose commit was read
 }
 
 // New makes an assembler for a fresh connection.
@@ -72,8 +82,10 @@ func New(o Options) *Assembler {
 	if o.Slab <= 0 {
 		o.Slab = defaultSlab
 	}
-	a := &Assembler{cut: 1, rows: slabs{size: o.Slab}, changes: chunks{least: leastChunk}, relations: newRelations(o)}
-	return a
+	return &Assembler{
+		cut: 1, rows: slabs{size: o.Slab}, changes: chunks{least: leastChunk},
+		relations: newRelations(o), streams: newStreams(o),
+	}
 }
 
 // Push takes the next message and copies what it needs out of it. After an error every
@@ -82,7 +94,10 @@ func (a *Assembler) Push(m *pgoutput.Message) (Step, error) {
 	if a.halt != nil {
 		return StepNone, a.halt
 	}
-	step, halt := a.push(m)
+	return a.done(a.push(m))
+}
+
+func (a *Assembler) done(step Step, halt *core.Halt) (Step, error) {
 	if halt != nil {
 		a.halt = a.place(halt)
 		return StepNone, a.halt
@@ -91,6 +106,21 @@ func (a *Assembler) Push(m *pgoutput.Message) (Step, error) {
 }
 
 func (a *Assembler) push(m *pgoutput.Message) (Step, *core.Halt) {
+	switch {
+	case a.streams.block != nil:
+		return a.inBlock(m)
+	case a.replay != nil:
+		return StepNone, core.NewHalt(core.HaltInvariant, "assemble", "a message before a streamed transaction was replayed")
+	}
+	if m.Kind == pgoutput.KindRelation {
+		a.relations.arrivals++
+		return a.describe(m, a.relations.arrivals)
+	}
+	return a.apply(m)
+}
+
+// apply takes a message of protocol 1, from the stream or from a replay.
+func (a *Assembler) apply(m *pgoutput.Message) (Step, *core.Halt) {
 	switch m.Kind {
 	case pgoutput.KindInsert, pgoutput.KindUpdate, pgoutput.KindDelete:
 		return a.row(m)
@@ -98,8 +128,6 @@ func (a *Assembler) push(m *pgoutput.Message) (Step, *core.Halt) {
 		return a.begin(m)
 	case pgoutput.KindCommit:
 		return a.commit(m)
-	case pgoutput.KindRelation:
-		return a.describe(m)
 	case pgoutput.KindType:
 		a.relations.learnType(m.Type)
 		return StepNone, nil
@@ -109,17 +137,16 @@ func (a *Assembler) push(m *pgoutput.Message) (Step, *core.Halt) {
 		return a.logicalMessage(m)
 	case pgoutput.KindOrigin:
 		return a.origin(m)
-	case pgoutput.KindStreamAbort:
-		if a.state == stateIdle { // the decoder passed over it
-			return StepNone, nil
-		}
 	}
-	return StepNone, core.NewHalt(core.HaltUnsupportedMessage, "assemble", "message %q (%s)", rune(m.Kind), m.Kind)
+	return a.streamed(m)
 }
 
 // place says in which transaction a halt was found.
 func (a *Assembler) place(h *core.Halt) *core.Halt {
 	h.LSN, h.XID = a.tx.CommitLSN, a.tx.XID
+	if block := a.streams.block; block != nil {
+		h.XID = block.xid
+	}
 	return h
 }
 

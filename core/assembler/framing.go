@@ -27,19 +27,26 @@ func (a *Assembler) begin(m *pgoutput.Message) (Step, *core.Halt) {
 // commit closes the transaction. Its end LSN is compared with end LSNs alone: the
 // commit record of one transaction can start where the one before it ended.
 func (a *Assembler) commit(m *pgoutput.Message) (Step, *core.Halt) {
-	switch {
-	case a.state != stateOpen:
-		return StepNone, framing("Commit without Begin")
-	case m.LSN != a.tx.CommitLSN:
-		return StepNone, framing("Commit at %s, but Begin announced %s", m.LSN, a.tx.CommitLSN)
-	case m.EndLSN <= m.LSN:
-		return StepNone, framing("Commit at %s ends at %s", m.LSN, m.EndLSN)
-	case m.EndLSN <= a.last:
-		return StepNone, framing("end LSN %s does not lie beyond %s", m.EndLSN, a.last)
+	if halt := a.checkCommit(m); halt != nil {
+		return StepNone, halt
 	}
 	a.state, a.last = stateCommitted, m.EndLSN
 	a.tx.EndLSN, a.tx.CommitTime = m.EndLSN, pgoutput.Time(m.Time)
 	return StepCommit, nil
+}
+
+func (a *Assembler) checkCommit(m *pgoutput.Message) *core.Halt {
+	switch {
+	case a.state != stateOpen:
+		return framing("Commit without Begin")
+	case m.LSN != a.tx.CommitLSN:
+		return framing("Commit at %s, but Begin announced %s", m.LSN, a.tx.CommitLSN)
+	case m.EndLSN <= m.LSN:
+		return framing("Commit at %s ends at %s", m.LSN, m.EndLSN)
+	case m.EndLSN <= a.last:
+		return framing("end LSN %s does not lie beyond %s", m.EndLSN, a.last)
+	}
+	return nil
 }
 
 func (a *Assembler) origin(m *pgoutput.Message) (Step, *core.Halt) {

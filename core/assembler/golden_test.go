@@ -76,16 +76,17 @@ func TestRecordedSessionsEqualTheReference(t *testing.T) {
 	require.Greater(t, changes, 1500)
 }
 
-func assembled(t *testing.T, s golden.Session, cutEvery int) (all []simple) {
-	d, a := pgoutput.NewDecoder(pgoutput.Options{}), New(Options{Slab: 512})
+func assembled(t *testing.T, s golden.Session, cutEvery int) []simple {
+	return assembledWith(t, s, cutEvery, Options{Slab: 512})
+}
+
+func assembledWith(t *testing.T, s golden.Session, cutEvery int, o Options) (all []simple) {
+	d, a := pgoutput.NewDecoder(pgoutput.Options{Streaming: s.Streaming()}), New(o)
+	defer a.Close()
 	var m pgoutput.Message
 	var open []simpleChange
-	for _, recorded := range s.Messages() {
-		frame := bytes.Clone(recorded)
-		require.NoError(t, d.Decode(frame, &m))
-		step, err := a.Push(&m)
+	take := func(step Step, err error) {
 		require.NoError(t, err)
-		clear(frame)
 		tx, _ := a.Open()
 		switch {
 		case step == StepChange && cutEvery > 0 && len(tx.Changes) == cutEvery:
@@ -100,6 +101,16 @@ func assembled(t *testing.T, s golden.Session, cutEvery int) (all []simple) {
 			all = append(all, simple{tx.XID, tx.CommitLSN, tx.EndLSN, tx.CommitTime, tx.Origin, open})
 			open = nil
 			a.Release(mark)
+		}
+	}
+	for _, recorded := range s.Messages() {
+		frame := bytes.Clone(recorded)
+		require.NoError(t, d.Decode(frame, &m))
+		step, err := a.Push(&m)
+		clear(frame)
+		take(step, err)
+		for a.Replaying() {
+			take(a.Replay())
 		}
 	}
 	return all
@@ -146,56 +157,68 @@ func simpleRow(t core.Tuple) []simpleValue {
 
 // reference assembles with maps and copies, from pglogrepl's messages.
 func reference(t *testing.T, s golden.Session) (all []simple) {
-	var tx simple
-	relations := map[uint32]*pglogrepl.RelationMessage{}
-	// leaves notes, by the OID that rows name, the identities of the leaves they are from.
-	leaves, described := map[uint32]map[uint8]bool{}, uint32(0)
-	row := func(op string, oid uint32, kind uint8, old, row *pglogrepl.TupleData) {
-		if described != 0 && described != oid {
-			if leaves[oid] == nil {
-				leaves[oid] = map[uint8]bool{}
-			}
-			leaves[oid][relations[described].ReplicaIdentity] = true
-		}
-		described = 0
-		tx.Changes = append(tx.Changes, referenceRow(op, relations[oid], leaves[oid], kind, old, row))
-	}
+	r := &referee{relations: map[uint32]*pglogrepl.RelationMessage{}, leaves: map[uint32]map[uint8]bool{}}
 	for _, frame := range s.Messages() {
 		message, err := pglogrepl.Parse(frame)
 		if frame[0] == 'I' && len(frame) == 8 { // no columns: pglogrepl asks for one more byte
 			message, err = pglogrepl.Parse(append(bytes.Clone(frame), 0))
 		}
 		require.NoError(t, err)
-		switch x := message.(type) {
-		case *pglogrepl.BeginMessage:
-			tx = simple{XID: x.Xid, Commit: core.LSN(x.FinalLSN)}
-		case *pglogrepl.OriginMessage:
-			tx.Origin = x.Name
-		case *pglogrepl.RelationMessage:
-			relations[x.RelationID], described = x, x.RelationID
-		case *pglogrepl.CommitMessage:
-			tx.End, tx.CommitTime = core.LSN(x.TransactionEndLSN), x.CommitTime.UTC()
-			all = append(all, tx)
-		case *pglogrepl.InsertMessage:
-			row("insert", x.RelationID, 0, nil, x.Tuple)
-		case *pglogrepl.UpdateMessage:
-			row("update", x.RelationID, x.OldTupleType, x.OldTuple, x.NewTuple)
-		case *pglogrepl.DeleteMessage:
-			row("delete", x.RelationID, x.OldTupleType, x.OldTuple, nil)
-		case *pglogrepl.TruncateMessage:
-			described = 0
-			c := simpleChange{Op: "truncate", Cascade: x.Option&1 != 0, Restart: x.Option&2 != 0}
-			for _, oid := range x.RelationIDs {
-				c.Relations = append(c.Relations, referenceRelation(relations[oid]))
-			}
-			tx.Changes = append(tx.Changes, c)
-		case *pglogrepl.LogicalDecodingMessage:
-			if x.Transactional {
-				tx.Changes = append(tx.Changes, simpleChange{Op: "message", MessageLSN: core.LSN(x.LSN), Prefix: x.Prefix, Content: string(x.Content)})
-			}
+		r.take(message)
+	}
+	return r.all
+}
+
+// referee is the state of the reference.
+type referee struct {
+	all       []simple
+	tx        simple
+	relations map[uint32]*pglogrepl.RelationMessage
+	// leaves notes, by the OID that rows name, the identities of the leaves they are from.
+	leaves    map[uint32]map[uint8]bool
+	described uint32
+}
+
+func (r *referee) row(op string, oid uint32, kind uint8, old, row *pglogrepl.TupleData) {
+	if r.described != 0 && r.described != oid {
+		if r.leaves[oid] == nil {
+			r.leaves[oid] = map[uint8]bool{}
+		}
+		r.leaves[oid][r.relations[r.described].ReplicaIdentity] = true
+	}
+	r.described = 0
+	r.tx.Changes = append(r.tx.Changes, referenceRow(op, r.relations[oid], r.leaves[oid], kind, old, row))
+}
+
+func (r *referee) take(message pglogrepl.Message) {
+	switch x := message.(type) {
+	case *pglogrepl.BeginMessage:
+		r.tx = simple{XID: x.Xid, Commit: core.LSN(x.FinalLSN)}
+	case *pglogrepl.OriginMessage:
+		r.tx.Origin = x.Name
+	case *pglogrepl.RelationMessage:
+		r.relations[x.RelationID], r.described = x, x.RelationID
+	case *pglogrepl.CommitMessage:
+		r.tx.End, r.tx.CommitTime = core.LSN(x.TransactionEndLSN), x.CommitTime.UTC()
+		r.all = append(r.all, r.tx)
+	case *pglogrepl.InsertMessage:
+		r.row("insert", x.RelationID, 0, nil, x.Tuple)
+	case *pglogrepl.UpdateMessage:
+		r.row("update", x.RelationID, x.OldTupleType, x.OldTuple, x.NewTuple)
+	case *pglogrepl.DeleteMessage:
+		r.row("delete", x.RelationID, x.OldTupleType, x.OldTuple, nil)
+	case *pglogrepl.TruncateMessage:
+		r.described = 0
+		c := simpleChange{Op: "truncate", Cascade: x.Option&1 != 0, Restart: x.Option&2 != 0}
+		for _, oid := range x.RelationIDs {
+			c.Relations = append(c.Relations, referenceRelation(r.relations[oid]))
+		}
+		r.tx.Changes = append(r.tx.Changes, c)
+	case *pglogrepl.LogicalDecodingMessage:
+		if x.Transactional {
+			r.tx.Changes = append(r.tx.Changes, simpleChange{Op: "message", MessageLSN: core.LSN(x.LSN), Prefix: x.Prefix, Content: string(x.Content)})
 		}
 	}
-	return all
 }
 
 func referenceRelation(r *pglogrepl.RelationMessage) simpleRelation {

@@ -20,6 +20,8 @@ type entry struct {
 	told bool
 	// leaves: what the partitions are like that rows came from, see noteLeaf.
 	leaves leafKinds
+	// arrival is the place of the last such description among all of this connection.
+	arrival uint64
 }
 
 // leafKinds is a set of what leaves put into old images.
@@ -55,6 +57,7 @@ type relations struct {
 	typesNamed map[typeName]int
 	known      map[uint32]*core.Relation
 	annotate   func(*core.Relation)
+	arrivals   uint64 // descriptions so far, those inside of streams too
 
 	last      *entry // the relation of the row before
 	described *entry // the last description, if no row or truncate came since
@@ -142,9 +145,9 @@ func (r *relations) typeName(oid uint32) string {
 	return name.schema + "." + name.name
 }
 
-// describe takes a Relation message. An equal description changes nothing, not even the
-// pointer that rows carry.
-func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
+// describe takes a Relation message that came as the arrival-th of the connection. An
+// equal description changes nothing, not even the pointer that rows carry.
+func (a *Assembler) describe(m *pgoutput.Message, arrival uint64) (Step, *core.Halt) {
 	r, fresh := &a.relations, m.Relation
 	if name, twice := repeatedColumn(fresh); twice {
 		h := core.NewHalt(core.HaltMalformedStream, "assemble", "column %q is described twice", name)
@@ -156,6 +159,7 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 	if last != nil {
 		r.described = last
 		if sameShape(last.relation, fresh) {
+			last.arrival = arrival
 			return StepNone, nil
 		}
 		if last.told {
@@ -163,13 +167,15 @@ func (a *Assembler) describe(m *pgoutput.Message) (Step, *core.Halt) {
 		}
 	}
 	for i := range fresh.Columns {
-		fresh.Columns[i].TypeName = r.typeName(fresh.Columns[i].TypeOID)
+		if c := &fresh.Columns[i]; c.TypeName == "" { // else the catalog said so
+			c.TypeName = r.typeName(c.TypeOID)
+		}
 	}
 	if r.annotate != nil {
 		r.annotate(fresh)
 	}
 	e := newEntry(fresh)
-	e.told = before != nil
+	e.told, e.arrival = before != nil, arrival
 	if last != nil {
 		e.leaves = last.leaves
 	}

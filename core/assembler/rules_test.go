@@ -139,7 +139,7 @@ func TestHalts(t *testing.T) {
 		{"key unchanged and NULL in the old key", core.HaltMalformedStream, messages{keyed, begin(100)}, updateFrom(tOID, 'K', "nn", "ux")},
 		{"column described twice", core.HaltMalformedStream, nil, twice},
 		{"abort inside", core.HaltUnsupportedMessage, messages{begin(100)}, pgoutput.Message{Kind: pgoutput.KindStreamAbort}},
-		{"stream start", core.HaltUnsupportedMessage, nil, pgoutput.Message{Kind: pgoutput.KindStreamStart}},
+		{"prepare", core.HaltUnsupportedMessage, nil, pgoutput.Message{Kind: pgoutput.KindPrepare}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := New(Options{})

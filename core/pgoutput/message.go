@@ -54,6 +54,9 @@ type Message struct {
 	Origin   string
 	Message  *LogicalMessage
 
+	// Relations is never set by the decoder: whoever can ask the catalog adds to a Stream
+	// Commit what it says of the relations that the transaction described.
+	Relations []*core.Relation
 	// Body is set where SubXID is, but not for Stream Abort: what stands behind tag and id,
 	// the rest of the message as protocol 1 would have sent it. It aliases the frame.
 	Body []byte
