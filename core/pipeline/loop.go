@@ -25,6 +25,7 @@ type loop struct {
 
 	timer     *time.Timer
 	published time.Time
+	unshown   bool // something changed since
 }
 
 // publishInterval bounds how often the status is replaced under load.
@@ -125,6 +126,9 @@ func (l *loop) feed() {
 // alarm is the channel of the timer, armed for the machine's next deadline.
 func (l *loop) alarm() <-chan time.Time {
 	deadline := l.machine.Deadline()
+	if show := l.published.Add(publishInterval); l.unshown && (deadline.IsZero() || show.Before(deadline)) {
+		deadline = show
+	}
 	if deadline.IsZero() {
 		return nil
 	}
@@ -214,10 +218,11 @@ func (l *loop) finish(ctx context.Context) error {
 // publish shows the loop's numbers, not more often than anybody can look.
 func (l *loop) publish() {
 	now := time.Now()
-	if now.Sub(l.published) < publishInterval && l.machine.InFlight() {
+	if now.Sub(l.published) < publishInterval {
+		l.unshown = true
 		return
 	}
-	l.published = now
+	l.published, l.unshown = now, false
 	m := l.machine
 	l.session.pipeline.board.update(func(s *Status) {
 		if durable := m.Confirmable(); durable != s.Durable || m.settled() {
