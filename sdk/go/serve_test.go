@@ -192,7 +192,7 @@ func TestMemoryFence(t *testing.T) {
 // streams and reads do not wait.
 func TestCallsOfAStreamAreSerial(t *testing.T) {
 	ctx := within(t)
-	entered, release := make(chan string, 10), make(chan struct{})
+	entered, release, over := make(chan string, 10), make(chan struct{}), make(chan codes.Code, 10)
 	s := start(t, &stub{
 		handle: func(_ context.Context, u *core.Unit) (core.Ack, error) {
 			entered <- u.Call.StreamID
@@ -205,7 +205,7 @@ func TestCallsOfAStreamAreSerial(t *testing.T) {
 			entered <- fmt.Sprint("checkpoint ", q.Claim != nil)
 			return core.Checkpoint{}, nil
 		},
-	})
+	}, WithCallObserver(func(_ string, code codes.Code, _ time.Duration) { over <- code }))
 	short, cancel := context.WithCancel(ctx)
 	first := make(chan error, 1)
 	go func() { _, err := s.HandleTransaction(short, request(1, 1, 1, nil)); first <- err }()
@@ -234,6 +234,8 @@ func TestCallsOfAStreamAreSerial(t *testing.T) {
 	defer stop()
 	_, err = s.HandleTransaction(impatient, request(1, 1, 3, nil))
 	require.Equal(t, codes.DeadlineExceeded, status.Code(err))
+	for code := codes.OK; code == codes.OK; code = <-over {
+	} // the sink's end has given the impatient call up too
 	require.Empty(t, entered, "a call ran beside another of its stream")
 	close(release)
 	require.NoError(t, <-second)
