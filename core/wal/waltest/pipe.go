@@ -13,8 +13,12 @@ const pipeBytes = 1 << 20
 
 // Pipe makes two ends of a buffered connection in memory, with deadlines. It blocks on
 // condition variables alone, so that it may live inside a synctest bubble.
-func Pipe() (net.Conn, net.Conn) {
-	a, b := newHalf(), newHalf()
+func Pipe() (net.Conn, net.Conn) { return PipeOf(pipeBytes) }
+
+// PipeOf is Pipe with so many bytes of room in each direction: the fewer, the sooner a
+// reader that stops is felt by the writer.
+func PipeOf(size int) (net.Conn, net.Conn) {
+	a, b := newHalf(size), newHalf(size)
 	return &end{in: a, out: b}, &end{in: b, out: a}
 }
 
@@ -48,6 +52,7 @@ func (address) String() string  { return "memory" }
 type half struct {
 	mu             sync.Mutex
 	changed        *sync.Cond
+	size           int // room for bytes that were not read
 	data           []byte
 	closed         bool // no more writes; reads drain
 	dropped        bool // the reading end is gone
@@ -55,8 +60,8 @@ type half struct {
 	reader, writer deadline
 }
 
-func newHalf() *half {
-	h := &half{}
+func newHalf(size int) *half {
+	h := &half{size: size}
 	h.changed = sync.NewCond(&h.mu)
 	return h
 }
@@ -102,8 +107,8 @@ func (h *half) write(p []byte) (int, error) {
 			return written, io.ErrClosedPipe
 		case h.writer.passed():
 			return written, os.ErrDeadlineExceeded
-		case len(h.data) < pipeBytes:
-			n := min(len(p)-written, pipeBytes-len(h.data))
+		case len(h.data) < h.size:
+			n := min(len(p)-written, h.size-len(h.data))
 			h.data = append(h.data, p[written:written+n]...)
 			written += n
 			h.changed.Broadcast()
