@@ -42,7 +42,7 @@ func (l *loop) run(ctx context.Context) error {
 		if err := l.machine.Halted(); err != nil {
 			return err
 		}
-		if l.ended != nil && l.current == nil && !l.machine.InFlight() {
+		if l.ended != nil && l.current == nil && l.over() {
 			return l.ended
 		}
 		if work, ok := l.machine.Next(); ok {
@@ -92,8 +92,16 @@ func (l *loop) wait(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// feed gives the machine what it wants of the current chunk.
+// over reports that nothing in flight can come to its end any more, now that the stream has
+// ended.
+func (l *loop) over() bool {
+	return !l.machine.InFlight() || l.machine.Unfinished() && !l.machine.Replaying()
+}
+
+// feed gives the machine what it wants: of a streamed transaction that is being replayed,
+// then of the current chunk.
 func (l *loop) feed() {
+	l.machine.Replay()
 	if l.current == nil {
 		return
 	}

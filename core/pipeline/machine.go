@@ -116,7 +116,9 @@ func (m *Machine) InFlight() bool { return m.flight != nil }
 
 // WantsInput reports whether another message may be given to Receive. While it is false
 // nothing may be read, which bounds memory (I9).
-func (m *Machine) WantsInput() bool {
+func (m *Machine) WantsInput() bool { return m.room() && !m.asm.Replaying() }
+
+func (m *Machine) room() bool {
 	switch {
 	case m.halted != nil || m.pending != nil:
 		return false
@@ -129,7 +131,11 @@ func (m *Machine) WantsInput() bool {
 // Receive takes the next message of the stream. What is wrong with it halts once all
 // that came before it is durable; see Halted.
 func (m *Machine) Receive(msg *pgoutput.Message) {
-	step, err := m.asm.Push(msg)
+	m.took(m.asm.Push(msg))
+	m.Replay()
+}
+
+func (m *Machine) took(step assembler.Step, err error) {
 	if err == nil {
 		err = m.step(step)
 	}
@@ -291,10 +297,18 @@ func (m *Machine) send() (Work, bool) {
 
 // Halted is the reason to stop, once everything received before it is durable.
 func (m *Machine) Halted() error {
-	if m.halted == nil && m.pending != nil && m.flight == nil && len(m.queue) == 0 && m.open.empty() {
+	if m.halted == nil && m.pending != nil && m.delivered() {
 		m.halted = m.pending
 	}
 	return m.halted
+}
+
+// delivered reports that all that was received whole is durable. A transaction that is
+// being taken in pieces and will not come to its end does not count.
+func (m *Machine) delivered() bool {
+	torn := func(e *entry) bool { return m.building != nil && e.large == m.building }
+	return m.open.empty() && (m.flight == nil || torn(m.flight)) &&
+		(len(m.queue) == 0 || len(m.queue) == 1 && torn(m.queue[0]))
 }
 
 // Stop ends the stream behind what was received: all of that is delivered, then the

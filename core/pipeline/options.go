@@ -68,6 +68,8 @@ type Options struct {
 	Source   wal.Options
 	Sink     core.Sink
 	Delivery Delivery
+	// Spill is where transactions in progress go that do not fit in memory.
+	Spill Spilling
 	// Store keeps the checkpoint instead of the sink. The pipeline does not close it.
 	Store checkpoint.Store
 	// StoreBatch writes the store once for up to so many transactions; 0 or 1 once each.

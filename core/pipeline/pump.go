@@ -39,14 +39,16 @@ type pump struct {
 	conn    *wal.Conn
 	catalog *wal.Catalog
 	decoder *pgoutput.Decoder
+	streams described
 	chunks  chan *chunk
 	free    chan *chunk
 }
 
-func newPump(conn *wal.Conn, catalog *wal.Catalog) *pump {
+func newPump(conn *wal.Conn, catalog *wal.Catalog, streaming bool) *pump {
 	p := &pump{
-		conn: conn, catalog: catalog, decoder: pgoutput.NewDecoder(pgoutput.Options{}),
-		chunks: make(chan *chunk), free: make(chan *chunk, chunksInPlay),
+		conn: conn, catalog: catalog, decoder: pgoutput.NewDecoder(pgoutput.Options{Streaming: streaming}),
+		streams: described{},
+		chunks:  make(chan *chunk), free: make(chan *chunk, chunksInPlay),
 	}
 	for range chunksInPlay {
 		p.free <- &chunk{}
@@ -92,8 +94,8 @@ func (p *pump) fill(ctx context.Context, c *chunk) {
 			c.items, c.err = c.items[:len(c.items)-1], err
 			return
 		}
-		if it.msg.Relation != nil {
-			p.describe(ctx, it.msg.Relation)
+		for _, r := range p.streams.due(&it.msg) {
+			p.describe(ctx, r)
 		}
 	}
 }

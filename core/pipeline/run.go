@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/spill"
 )
 
 // ErrAbort is what Run returns when its context ended before a drain was complete.
@@ -26,6 +27,7 @@ type Pipeline struct {
 	handlers handlers
 	log      *slog.Logger
 	board    *board
+	room     *spill.Room // nil without streaming
 
 	drain     chan struct{} // closed by Drain
 	drainOnce sync.Once
@@ -55,7 +57,13 @@ func New(o Options) (*Pipeline, error) {
 	if err := o.Source.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pipeline{options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{})}
+	room, err := o.room()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{
+		options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{}), room: room,
+	}
 	if p.handlers.checkpoint == nil && o.Store == nil {
 		return nil, core.NewHalt(core.HaltInvalidSink, "new", "the sink has no Checkpoint method")
 	}

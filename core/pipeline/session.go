@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
-	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 )
@@ -320,7 +319,8 @@ func (s *session) continues(read core.Checkpoint, slot wal.SlotState) error {
 // stream runs pump, deliver and the loop until one of them ends it.
 func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 	p := s.pipeline
-	asm := assembler.New(assembler.Options{Known: s.resumed.known()})
+	asm := s.assembler()
+	defer asm.Close()
 	machine, err := NewMachine(Settings{
 		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
@@ -336,7 +336,7 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 		return err
 	}
 	d := newDeliverer(c)
-	pump := newPump(s.conn, s.catalog)
+	pump := newPump(s.conn, s.catalog, p.options.Source.Streaming)
 	ctx, cancel := context.WithCancelCause(ctx)
 	reading, stopReading := context.WithCancel(ctx)
 	defer stopReading()

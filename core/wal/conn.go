@@ -20,6 +20,7 @@ type Conn struct {
 	options  Options
 	interval time.Duration
 	pid      uint32
+	major    int            // of the server
 	pg       *pgconn.PgConn // until Start, and again when Start failed
 
 	// The stream. net is what carries frames (TLS or not), socket what lies below.

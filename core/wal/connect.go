@@ -100,6 +100,7 @@ func (c *Conn) checkServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.major = major
 	if late := lateSettings(major); late != "" {
 		if _, err := c.query(ctx, late); err != nil {
 			return err

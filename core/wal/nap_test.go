@@ -54,7 +54,11 @@ func TestServerMajor(t *testing.T) {
 
 func TestStartCommandQuotes(t *testing.T) {
 	require.Equal(t, `START_REPLICATION SLOT "s" LOGICAL 1/A (proto_version '1', publication_names '"a","o''b ""c"", d"', messages 'true')`,
-		startCommand(Options{Slot: "s", Publications: []string{"a", `o'b "c", d`}, Messages: true}, 0x1_0000_000a))
+		startCommand(Options{Slot: "s", Publications: []string{"a", `o'b "c", d`}, Messages: true}, 17, 0x1_0000_000a))
+	for major, protocol := range map[int]string{14: "2", 15: "2", 16: "4", 17: "4", 18: "4", 19: "4"} {
+		require.Equal(t, `START_REPLICATION SLOT "s" LOGICAL 0/1 (proto_version '`+protocol+`', publication_names '"p"', streaming 'on')`,
+			startCommand(Options{Slot: "s", Publications: []string{"p"}, Streaming: true}, major, 1))
+	}
 }
 
 func TestStartupParametersAreOurs(t *testing.T) {

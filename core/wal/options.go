@@ -32,6 +32,9 @@ type Options struct {
 	Publications []string
 	// Messages asks for logical messages too.
 	Messages bool
+	// Streaming asks for transactions in progress too, as far as the server keeps them out
+	// of its memory, instead of each whole after its commit.
+	Streaming bool
 	// Temporary makes CreateSlot make a slot that ends with the connection.
 	Temporary       bool
 	ApplicationName string

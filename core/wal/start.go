@@ -38,7 +38,7 @@ func (c *Conn) Start(ctx context.Context, at, floor core.LSN) error {
 	if err := c.own(hijacked); err != nil {
 		return c.fail(err)
 	}
-	if err := c.send(ctx, &pgproto3.Query{String: startCommand(c.options, at)}); err != nil {
+	if err := c.send(ctx, &pgproto3.Query{String: startCommand(c.options, c.major, at)}); err != nil {
 		return c.fail(err)
 	}
 	refusal, err := c.awaitCopy(ctx)
@@ -70,19 +70,40 @@ func (c *Conn) own(hijacked *pgconn.HijackedConn) error {
 	return nil
 }
 
-// startCommand names protocol 1: whole transactions, after their commit. Other options
-// stay at the server's defaults.
-func startCommand(o Options, at core.LSN) string {
+// Protocol versions: 1 sends whole transactions after their commit, 2 those in progress too.
+// 4 differs from 2 in nothing that is asked for here; it is what 16 and later call their own.
+const (
+	protocolPlain     = "1"
+	protocolStreaming = "2"
+	protocolNewest    = "4"
+	protocolNewestFor = 16 // major
+)
+
+// startCommand asks for what the options say. Other options stay at the server's defaults.
+func startCommand(o Options, major int, at core.LSN) string {
 	names := make([]string, len(o.Publications))
 	for i, name := range o.Publications {
 		names[i] = quoteIdentifier(name)
 	}
 	command := "START_REPLICATION SLOT " + quoteIdentifier(o.Slot) + " LOGICAL " + at.String() +
-		" (proto_version '1', publication_names " + quoteLiteral(strings.Join(names, ","))
+		" (proto_version " + quoteLiteral(protocol(o, major)) + ", publication_names " + quoteLiteral(strings.Join(names, ","))
 	if o.Messages {
 		command += ", messages 'true'"
 	}
+	if o.Streaming {
+		command += ", streaming 'on'"
+	}
 	return command + ")"
+}
+
+func protocol(o Options, major int) string {
+	switch {
+	case !o.Streaming:
+		return protocolPlain
+	case major < protocolNewestFor:
+		return protocolStreaming
+	}
+	return protocolNewest
 }
 
 // send writes a message before the writing goroutine exists.
