@@ -19,45 +19,62 @@ func (f *fields) more() bool { return len(f.rest) > 0 }
 
 // next reads one field. It reports false when the bytes are no protobuf message.
 func (f *fields) next() bool {
-	// Nearly every field has a tag of one byte and a number or length of one byte.
-	if b := f.rest; len(b) >= 2 && b[0]-8 < 0x78 && b[1] < 0x80 {
-		switch protowire.Type(b[0] & 7) {
+	b := f.rest
+	if tag := b[0]; tag-8 < 0x78 { // one byte, field 1 to 15: all of ours
+		switch protowire.Type(tag & 7) {
 		case protowire.VarintType:
-			f.id, f.kind, f.number = protowire.Number(b[0]>>3), protowire.VarintType, uint64(b[1])
-			f.rest = b[2:]
-			return true
+			return f.nextNumber(protowire.Number(tag>>3), b[1:])
 		case protowire.BytesType:
-			if end := 2 + int(b[1]); end <= len(b) {
-				f.id, f.kind, f.body = protowire.Number(b[0]>>3), protowire.BytesType, b[2:end:end]
-				f.rest = b[end:]
-				return true
-			}
-			return false
+			return f.nextBody(protowire.Number(tag>>3), b[1:])
 		}
 	}
-	return f.nextSlow()
+	return f.nextOther()
 }
 
-func (f *fields) nextSlow() bool {
-	id, kind, n := protowire.ConsumeTag(f.rest)
-	if n < 0 || kind == protowire.EndGroupType {
+func (f *fields) nextNumber(id protowire.Number, b []byte) bool {
+	number, n := uvarint(b)
+	if n <= 0 {
 		return false
 	}
-	f.rest = f.rest[n:]
-	f.id, f.kind = id, kind
+	f.id, f.kind, f.number, f.rest = id, protowire.VarintType, number, b[n:]
+	return true
+}
+
+func (f *fields) nextBody(id protowire.Number, b []byte) bool {
+	size, n := uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return false
+	}
+	end := n + int(size)
+	f.id, f.kind, f.body, f.rest = id, protowire.BytesType, b[n:end:end], b[end:]
+	return true
+}
+
+// uvarint is protowire.ConsumeVarint with a short way for one byte.
+func uvarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return protowire.ConsumeVarint(b)
+}
+
+// nextOther reads a field of any number and kind.
+func (f *fields) nextOther() bool {
+	id, kind, n := protowire.ConsumeTag(f.rest)
+	if n < 0 || kind == protowire.EndGroupType || id > protowire.MaxValidNumber {
+		return false
+	}
+	value := f.rest[n:]
 	switch kind {
 	case protowire.VarintType:
-		f.number, n = protowire.ConsumeVarint(f.rest)
+		return f.nextNumber(id, value)
 	case protowire.BytesType:
-		f.body, n = protowire.ConsumeBytes(f.rest)
-	default:
-		n = protowire.ConsumeFieldValue(id, kind, f.rest)
+		return f.nextBody(id, value)
 	}
-	if n < 0 {
+	if n = protowire.ConsumeFieldValue(id, kind, value); n < 0 {
 		return false
 	}
-	f.body = f.body[:len(f.body):len(f.body)]
-	f.rest = f.rest[n:]
+	f.id, f.kind, f.rest = id, kind, value[n:]
 	return true
 }
 
