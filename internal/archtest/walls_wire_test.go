@@ -78,6 +78,24 @@ var programWalls = []wall{
 		found: 1,
 	},
 	{
+		name:    "the crash engine",
+		reason:  "what kills programs at a call is for tests and for the judge of sinks, and shares no code with what it kills",
+		subject: "internal/crash",
+		breaches: imports(func(s *source, imported string) bool {
+			ours, mine := own(imported)
+			if s.under("internal/crash") {
+				return mine && !isOrBelow(ours, "internal/crash")
+			}
+			return mine && isOrBelow(ours, "internal/crash") && !s.under("conformance") && !testSupport(s)
+		}),
+		plant: map[string]string{
+			"cmd/replicant-sidecar/a.go": importing("main", module+"internal/crash"),
+			"conformance/b.go":           importing("conformance", module+"internal/crash"),
+			"internal/crash/c.go":        importing("crash", module+"core"),
+		},
+		found: 2,
+	},
+	{
 		name:    "the private Postgres",
 		reason:  "pgembed runs a server for demo, bench and tests; it is never on the road of a user's data",
 		subject: "internal/pgembed",

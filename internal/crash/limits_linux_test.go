@@ -1,0 +1,116 @@
+//go:build amd64 || arm64
+
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// startForbidden forbids seccomp to this process, as many containers do, and starts a
+// run.
+func startForbidden() error {
+	runtime.LockOSThread()
+	program := []unix.SockFilter{
+		load(atNumber),
+		jump(unix.BPF_JEQ, unix.SYS_SECCOMP, 0, 4),
+		load(atArg(0)),
+		jump(unix.BPF_JEQ, unix.SECCOMP_SET_MODE_FILTER, 0, 1),
+		answer(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)),
+		answer(unix.SECCOMP_RET_ALLOW),
+		answer(unix.SECCOMP_RET_ALLOW),
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_, _, e := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
+	if e != 0 {
+		return e
+	}
+	_, err := Start(context.Background(), Options{Args: []string{"/bin/sh", "-c", "echo it ran"}, Stdout: os.Stdout})
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("not the error of the contract: %w", err)
+	}
+	fmt.Println(err)
+	return nil
+}
+
+func TestForbidden(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=forbidden")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "calls of a process cannot be intercepted here: seccomp filter: operation not permitted")
+	require.NotContains(t, string(out), "it ran")
+}
+
+func TestNestedIsUnavailable(t *testing.T) {
+	o := options("supervisor", "/bin/sh", "-c", "echo it ran")
+	got := run(t, o)
+	require.Equal(t, 1, got.Status.ExitStatus())
+	require.Contains(t, got.out, "seccomp filter: device or resource busy", "one listener for a process, says the kernel")
+}
+
+func TestAccount(t *testing.T) {
+	// Without root only the own account can be had.
+	uid, gid := os.Getuid(), os.Getgid()
+	credential := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid), NoSetGroups: true}
+	if uid == 0 {
+		uid, gid = 65534, 65534
+		credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
+	got := run(t, Options{Args: []string{"/bin/sh", "-c", "id -u; id -g; grep NoNewPrivs /proc/self/status"}, Credential: credential, Dir: "/"})
+	require.Equal(t, fmt.Sprintf("%d\n%d\nNoNewPrivs:\t1\n", uid, gid), got.out)
+}
+
+func TestProgramSeesNothingOfUs(t *testing.T) {
+	script := `env; ls -l /proc/$$/fd | sed 's/.* \([0-9]* -> \)/\1/'; echo "$0 $1"; pwd`
+	dir := t.TempDir()
+	got := run(t, Options{Args: []string{"/bin/sh", "-c", script, "zero", "one two"}, Env: []string{"A=b"}, Dir: dir})
+	require.Contains(t, got.out, "A=b\n")
+	require.NotContains(t, got.out, "REPLICANT_CRASH")
+	require.NotContains(t, got.out, "seccomp")
+	require.NotContains(t, got.out, "socket:")
+	require.Contains(t, got.out, "zero one two\n"+dir+"\n")
+}
+
+func TestNoDescriptorLeaks(t *testing.T) {
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(entries)
+	}
+	run(t, Options{Args: []string{"/bin/sh", "-c", "exit 0"}})
+	before := open()
+	for i := range 5 {
+		o := options("records", filepath.Join(t.TempDir(), "file"), "2")
+		o.At = i
+		run(t, o)
+		_, err := Start(t.Context(), Options{Args: []string{"/bin/sh"}, Dir: "/no/such/folder"})
+		require.Error(t, err)
+	}
+	require.Equal(t, before, open())
+}
+
+func TestOpensThatCount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("x\n"), 0o600))
+	got := run(t, Options{Args: []string{"/bin/sh", "-c", `cat "$0" "$0"; read x < "$0"; : >> "$0"; : > "$0"; echo to /dev/null > /dev/null`, file}, Classes: Create | Write})
+	require.Equal(t, 3, got.Count, "three that may create or cut; no read, no write to a device")
+}
+
+func TestUringIsRefused(t *testing.T) {
+	require.Equal(t, 4, run(t, options("uring")).Status.ExitStatus())
+}
