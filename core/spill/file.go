@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // A block on disk: length and checksum, 4 bytes each, then the bytes. The checksum is
@@ -46,6 +47,7 @@ func (f *File) Append(block []byte) error {
 	if _, err := f.file.Write(header[:]); err != nil {
 		return failed("a block cannot be written", err)
 	}
+	_ = failpoint.Hit(failpoint.SpillHalf)
 	if _, err := f.file.Write(block); err != nil {
 		return failed("a block cannot be written", err)
 	}

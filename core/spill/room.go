@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
 // MaxDefault bounds a room where nothing else is set.
@@ -84,6 +85,7 @@ func (r *Room) Create() (*File, error) {
 	if err != nil {
 		return nil, failed("a file cannot be made", err)
 	}
+	_ = failpoint.Hit(failpoint.SpillNamed)
 	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		_ = f.Close()
 		return nil, failed("a file cannot be unlinked", err)

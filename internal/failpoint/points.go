@@ -11,6 +11,8 @@ const (
 	ReadChange    Point = "read.change"
 	ReadKeepalive Point = "read.keepalive"
 	ReadCommit    Point = "read.commit"
+	SpillNamed    Point = "spill.named"
+	SpillHalf     Point = "spill.half"
 	CallBefore    Point = "call.before"
 	CallAfter     Point = "call.after"
 	LargePart     Point = "large.part"
@@ -58,6 +60,8 @@ var declared = []Declaration{
 	{ReadChange, pipelineRoom, "one more change of an open transaction was taken from the stream", false, rows{"U1", "U4", "U18"}},
 	{ReadKeepalive, pipelineRoom, "a keepalive came inside a transaction", false, rows{"U18"}},
 	{ReadCommit, pipelineRoom, "a commit was taken from the stream, its unit is not delivered", false, rows{"U2", "U16"}},
+	{SpillNamed, spillRoom, "a spill file was made and still has its name", false, rows{"U8"}},
+	{SpillHalf, spillRoom, "a block is half written", false, rows{"U8"}},
 	{CallBefore, pipelineRoom, "the sink is to be called with a unit, nothing was sent", true, rows{"S7", "L9", "B4", "B9"}},
 	{CallAfter, pipelineRoom, "the sink said OK to one call; a row of our own store is not written", true, rows{"S5", "L2", "B1", "B2"}},
 	{LargePart, pipelineRoom, "the sink took one more piece of a large transaction", false, rows{"U1", "B8"}},
@@ -80,6 +84,7 @@ var declared = []Declaration{
 
 const (
 	pipelineRoom = "core/pipeline"
+	spillRoom    = "core/spill"
 	walRoom      = "core/wal"
 	sinkRoom     = "internal/testsink"
 )
