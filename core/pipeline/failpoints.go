@@ -19,7 +19,7 @@ func (l *loop) passed(it *item) {
 	switch it.msg.Kind {
 	case pgoutput.KindInsert, pgoutput.KindUpdate, pgoutput.KindDelete, pgoutput.KindTruncate:
 		_ = failpoint.Hit(failpoint.ReadChange)
-	case pgoutput.KindCommit:
+	case pgoutput.KindCommit, pgoutput.KindStreamCommit:
 		_ = failpoint.Hit(failpoint.ReadCommit)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -113,4 +114,63 @@ func TestOpensThatCount(t *testing.T) {
 
 func TestUringIsRefused(t *testing.T) {
 	require.Equal(t, 4, run(t, options("uring")).Status.ExitStatus())
+}
+
+func TestForeignCallsDie(t *testing.T) {
+	if foreign == 0 {
+		return // no other calls can be made by a program of this architecture
+	}
+	got := run(t, options("foreign"))
+	require.True(t, got.Status.Signaled())
+	require.Equal(t, syscall.SIGSYS, got.Status.Signal())
+}
+
+// openTwice opens a file to read it, and a new one, by openat2.
+func openTwice(dir string) error {
+	for _, flags := range []uint64{unix.O_RDONLY | unix.O_DIRECTORY, unix.O_WRONLY | unix.O_TMPFILE} {
+		how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC}
+		if flags&unix.O_WRONLY != 0 {
+			how.Mode = 0o600
+		}
+		fd, err := unix.Openat2(unix.AT_FDCWD, dir, &how)
+		if err != nil {
+			return err
+		}
+		_ = unix.Close(fd)
+	}
+	return nil
+}
+
+func TestOpenat2(t *testing.T) {
+	got := run(t, options("openat2", t.TempDir()))
+	require.Equal(t, "done\n", got.out)
+	require.Equal(t, 1, got.Count, "only the one that makes a file")
+}
+
+// writeUnderSignals writes records while a child sends signals that have a handler.
+func writeUnderSignals(file, n string) error {
+	arrived := make(chan os.Signal, 1)
+	signal.Notify(arrived, syscall.SIGUSR1)
+	storm := exec.Command("/bin/sh", "-c", `while kill -USR1 $PPID; do :; done`)
+	if err := storm.Start(); err != nil {
+		return err
+	}
+	<-arrived
+	err := writeRecords(file, n)
+	select {
+	case <-arrived:
+	default:
+		err = errors.New("no signal arrived meanwhile")
+	}
+	return errors.Join(err, storm.Process.Kill(), ignore(storm.Wait()))
+}
+
+func ignore(error) error { return nil }
+
+func TestSignalsAddNoCall(t *testing.T) {
+	for range 3 {
+		got := run(t, options("signals", filepath.Join(t.TempDir(), "file"), "100"))
+		require.Equal(t, "done\n", got.out)
+		require.Equal(t, 201, got.Count)
+	}
 }

@@ -46,6 +46,12 @@ func child(mode string, args []string) int {
 		err = talk(args[0])
 	case "supervisor":
 		err = superviseUntilKilled(args)
+	case "signals":
+		err = writeUnderSignals(args[0], args[1])
+	case "openat2":
+		err = openTwice(args[0])
+	case "foreign":
+		_, _, err = syscall.RawSyscall(foreign+unix.SYS_GETPID, 0, 0, 0)
 	case "uring":
 		if _, _, e := syscall.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0); e == syscall.ENOSYS {
 			return 4
