@@ -18,9 +18,22 @@ import (
 // refused by the sink's memory.
 type libCourier struct {
 	caller
+	pipeline *Pipeline
 	handlers handlers
 	store    checkpoint.Store
-	unfenced bool // the operator accepted a sink without a fence
+	// storeAway is told while the store keeps us waiting, "" when it is over.
+	storeAway func(reason string)
+	doubt     doubt
+}
+
+func newLibCourier(p *Pipeline, base caller) *libCourier {
+	c := &libCourier{
+		caller: base, pipeline: p, handlers: p.handlers, store: p.options.Store,
+		storeAway: p.notReady(StateStoreAway), doubt: doubt{timeout: p.doubt.timeout},
+	}
+	c.call.Owner = core.OwnerSidecar
+	c.timeout = c.doubt.deadline
+	return c
 }
 
 // introduce learns the sink's instance and only then reads the row: who reads the row as
@@ -33,8 +46,8 @@ func (c *libCourier) introduce(ctx context.Context, at core.LSN) error {
 	if err != nil {
 		return classify("GetCapabilities", err)
 	}
-	if !c.unfenced && !caps.Fences(core.FencingInstance) {
-		return core.NewHalt(core.HaltCapabilityLost, "GetCapabilities", "the sink no longer fences by instance")
+	if err := c.sameSink(caps); err != nil {
+		return err
 	}
 	c.call.InstanceID = caps.InstanceID
 	r, err := c.ours(ctx)
@@ -42,6 +55,15 @@ func (c *libCourier) introduce(ctx context.Context, at core.LSN) error {
 		err = regress(r.Position, at)
 	}
 	return err
+}
+
+// sameSink refuses another sink behind the address, in the middle of a session too.
+func (c *libCourier) sameSink(now core.Capabilities) error {
+	p := c.pipeline
+	if !p.options.AcceptUnfenced && !now.Fences(core.FencingInstance) {
+		return core.NewHalt(core.HaltCapabilityLost, "GetCapabilities", "the sink no longer fences by instance")
+	}
+	return sameSink(p.caps, now, inUse(p.mode, p.options.Source.Messages, p.caps))
 }
 
 func regress(found, want core.LSN) error {
@@ -75,16 +97,16 @@ func (c *libCourier) steadily(ctx context.Context, operation func() error) error
 		err := operation()
 		var away *checkpoint.UnavailableError
 		if !errors.As(err, &away) {
+			c.storeAway("")
 			return err
 		}
-		if time.Since(began) >= storeMax {
-			return &core.Halt{Code: core.HaltStoreUnavailable, Op: away.Op, Detail: away.Reason, Err: away}
+		if time.Since(began) >= c.pipeline.options.StoreWait {
+			return unavailable(away)
 		}
-		c.notReady(away.Error())
+		c.storeAway(away.Error())
 		if !sleep(ctx, pace.NextBackOff()) {
 			return &again{StateStoreAway, 0, away}
 		}
-		c.notReady("")
 	}
 }
 
@@ -96,6 +118,9 @@ func newPace() *backoff.ExponentialBackOff {
 
 func (c *libCourier) unit(ctx context.Context, u *core.Unit) (core.Ack, error) {
 	for i := range u.Transactions {
+		if i > 0 && c.pipeline.draining() {
+			return core.Ack{}, c.keep(ctx, u, i, &partly{at: u.Transactions[i-1].EndLSN})
+		}
 		tx := u.Transactions[i : i+1]
 		one := core.Unit{Expected: u.Expected, Checkpoint: tx[0].EndLSN, Transactions: tx}
 		err := c.surely(ctx, u.Expected, func(ctx context.Context) error {
@@ -103,23 +128,40 @@ func (c *libCourier) unit(ctx context.Context, u *core.Unit) (core.Ack, error) {
 			_, err := c.handlers.transaction.HandleTransaction(ctx, &one)
 			return classify("HandleTransaction", err)
 		})
-		if tooBig(err) && i > 0 {
-			// Those before it are done; a smaller unit must not repeat them.
-			if _, err := c.advance(ctx, u.Expected, u.Transactions[i-1].EndLSN, nil); err != nil {
-				return core.Ack{}, err
-			}
-			return core.Ack{}, &again{StateStarting, reconnectMin, err}
-		}
 		if err != nil {
-			return core.Ack{}, err
+			return core.Ack{}, c.keep(ctx, u, i, err)
 		}
 	}
 	return c.advance(ctx, u.Expected, u.Checkpoint, u.ResumeState)
 }
 
-func tooBig(err error) bool {
+// keep stores what the first n transactions of a unit have reached before the unit ends
+// with err, so that they are not sent again.
+func (c *libCourier) keep(ctx context.Context, u *core.Unit, n int, err error) error {
 	var failed *core.SinkError
-	return errors.As(err, &failed) && failed.Class == core.ClassTooBig
+	if n == 0 || ctx.Err() != nil || errors.As(err, &failed) && failed.Class == core.ClassFenced {
+		return err
+	}
+	if _, err := c.advance(ctx, u.Expected, u.Transactions[n-1].EndLSN, nil); err != nil {
+		return err
+	}
+	if failed != nil && failed.Class == core.ClassTooBig {
+		// A smaller unit must not begin with what is done.
+		return &again{StateStarting, reconnectMin, err}
+	}
+	return err
+}
+
+// partly is the end of a unit in the middle, by a drain: what lies up to at is durable.
+type partly struct{ at core.LSN }
+
+// Error says so.
+func (p *partly) Error() string { return "the unit was ended by a drain at " + p.at.String() }
+
+func isPartly(err error) (*partly, bool) {
+	var p *partly
+	ok := errors.As(err, &p)
+	return p, ok
 }
 
 func (c *libCourier) message(ctx context.Context, u *core.MessageUnit) (core.Ack, error) {
@@ -171,50 +213,81 @@ func (w *commitWatch) Next(ctx context.Context) (core.LargeFrame, error) {
 	return f, err
 }
 
+// introducedMax bounds how often in a row a sink may say that it is another instance than
+// the one it has just named. Two processes behind one address do that for ever.
+const introducedMax = 10
+
 // surely repeats a call until the sink has said OK: after an unknown outcome, a new
 // instance or a stale delivery it introduces itself again and sends the same work with a
 // higher sequence. Each unknown may be one repeat of this work, within the guarantee of
 // the mode; too many in a row halt.
 func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.Context) error) error {
-	var inRow doubt
 	pace := newPace()
-	for {
+	for introduced := 0; ; {
 		err := c.patiently(ctx, once)
 		var failed *core.SinkError
 		if !errors.As(err, &failed) {
+			c.doubt.progress(at)
 			return err
 		}
-		introduced := failed.Reason == core.ReasonInstanceChanged || failed.Reason == core.ReasonStaleDelivery
-		if !introduced && !failed.Unknown() {
-			return failed
-		}
-		if !introduced && failed.Class != core.ClassAway {
-			if err := inRow.note(at, failed, core.CallTimeoutMax); err != nil {
-				return err
+		switch {
+		case notOurs(failed):
+			if introduced++; introduced > introducedMax {
+				return core.NewHalt(core.HaltSinkContract, failed.Call,
+					"the sink refused the instance that it had named, %d times in a row: are several processes behind one address?", introduced)
 			}
-		}
-		for {
-			err := c.introduce(ctx, at)
-			if !errors.As(err, &failed) || !failed.Unknown() {
-				if err != nil {
-					return err
-				}
-				break
-			}
-			c.notReady(failed.Error())
-			if !sleep(ctx, pace.NextBackOff()) {
+			if introduced > 1 && !sleep(ctx, pace.NextBackOff()) {
 				return failed
 			}
+		case failed.Unknown():
+			if err := c.unknown(at, failed); err != nil {
+				return err
+			}
+		default:
+			return failed
 		}
-		c.notReady("")
+		if err := c.introduceAgain(ctx, at, pace); err != nil {
+			return err
+		}
 	}
+}
+
+// introduceAgain waits for a sink that is away as long as it takes.
+func (c *libCourier) introduceAgain(ctx context.Context, at core.LSN, pace *backoff.ExponentialBackOff) error {
+	for {
+		err := c.introduce(ctx, at)
+		var failed *core.SinkError
+		if !errors.As(err, &failed) || !failed.Unknown() {
+			return err
+		}
+		if err := c.unknown(at, failed); err != nil {
+			return err
+		}
+		c.notReady(failed.Error())
+		if !sleep(ctx, pace.NextBackOff()) {
+			return failed
+		}
+	}
+}
+
+// unknown counts what has no answer; a sink that is away is no case of doubt.
+func (c *libCourier) unknown(at core.LSN, failed *core.SinkError) error {
+	if failed.NeverSent || failed.Class == core.ClassAway {
+		return nil
+	}
+	return c.doubt.note(at, failed, c.pipeline.caps.Limits.Resolved().CallDuration)
+}
+
+// notOurs reports the two answers of the memory fence that say: not done, look again.
+func notOurs(failed *core.SinkError) bool {
+	return failed.Reason == core.ReasonInstanceChanged || failed.Reason == core.ReasonStaleDelivery
 }
 
 // libRefusal turns answers that only the memory fence gives into the end of the session.
 func libRefusal(err error) error {
 	var failed *core.SinkError
-	if errors.As(err, &failed) && (failed.Reason == core.ReasonInstanceChanged || failed.Reason == core.ReasonStaleDelivery) {
-		return &again{StateStarting, reconnectMin, failed}
+	if errors.As(err, &failed) && notOurs(failed) {
+		return &again{StateStarting, 0, failed}
 	}
 	return err
 }

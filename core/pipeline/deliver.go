@@ -136,6 +136,7 @@ func (c *caller) patiently(ctx context.Context, once func(context.Context) error
 		cancel()
 		var failed *core.SinkError
 		if !errors.As(err, &failed) {
+			c.notReady("")
 			return err
 		}
 		var wait time.Duration
@@ -157,7 +158,6 @@ func (c *caller) patiently(ctx context.Context, once func(context.Context) error
 		if !sleep(ctx, wait) {
 			return err
 		}
-		c.notReady("")
 	}
 }
 

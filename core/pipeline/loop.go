@@ -80,6 +80,9 @@ func (l *loop) wait(ctx context.Context) (done bool, err error) {
 		}
 	case r := <-l.deliver.results:
 		l.machine.At(time.Now())
+		if cut, ok := isPartly(r.err); ok {
+			return true, l.partly(ctx, cut)
+		}
 		if err := l.answered(r); err != nil {
 			return true, err
 		}
@@ -193,6 +196,9 @@ func (l *loop) drain(ctx context.Context) error {
 				return err
 			}
 		case r := <-l.deliver.results:
+			if cut, ok := isPartly(r.err); ok {
+				return l.partly(ctx, cut)
+			}
 			if r.err != nil {
 				// Unknown or refused: left open, nothing of it is confirmed.
 				l.session.pipeline.log.Warn("drain left a unit open", "reason", r.err.Error())
@@ -206,6 +212,16 @@ func (l *loop) drain(ctx context.Context) error {
 			return nil
 		}
 	}
+	return l.finish(ctx)
+}
+
+// partly ends a drain with the part of a unit that is durable.
+func (l *loop) partly(ctx context.Context, cut *partly) error {
+	l.stopReading()
+	if err := l.machine.PartlyAcked(cut.at); err != nil {
+		return err
+	}
+	l.session.conn.Confirm(l.machine.Confirmable())
 	return l.finish(ctx)
 }
 
@@ -247,6 +263,9 @@ func (l *loop) publish() {
 		s.State, s.Reason = StateStreaming, ""
 		if s.LagBytes > catchingUpBytes {
 			s.State = StateCatchingUp
+		}
+		if w := l.session.pipeline.waiting.Load(); w != nil {
+			s.State, s.Reason = w.state, w.reason
 		}
 	})
 }

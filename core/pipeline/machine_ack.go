@@ -32,6 +32,19 @@ func (m *Machine) Acked(ack core.Ack) error {
 	return nil
 }
 
+// PartlyAcked takes the word that the batch in flight is durable up to the end of one of
+// its transactions. It is the end of a session: the rest is left to the next start.
+func (m *Machine) PartlyAcked(at core.LSN) error {
+	if m.flight != nil && m.flight.batch != nil {
+		for i := range m.flight.batch.transactions {
+			if m.flight.batch.transactions[i].EndLSN == at {
+				return m.ledger.Durable(at)
+			}
+		}
+	}
+	return core.NewHalt(core.HaltInvariant, "ack", "%s is no border in what is in flight", at)
+}
+
 func (e *entry) checkpoint() (core.LSN, bool) {
 	switch {
 	case e.large != nil:

@@ -58,6 +58,7 @@ const (
 	maxTransactionsDefault = 1000
 	maxSpanDefault         = 16 << 20
 	drainTimeoutDefault    = 30 * time.Second
+	storeWaitDefault       = 10 * time.Minute
 	callTimeoutDefault     = core.CallTimeoutDefault
 )
 
@@ -74,6 +75,8 @@ type Options struct {
 	Store checkpoint.Store
 	// StoreBatch writes the store once for up to so many transactions; 0 or 1 once each.
 	StoreBatch int
+	// StoreWait bounds how long a Store that does not answer is tried before a halt.
+	StoreWait time.Duration
 	// AcceptUnfenced lets a sink without an instance fence run with a Store: after a
 	// timeout or takeover an old row may then be written over a newer one.
 	AcceptUnfenced bool
@@ -106,6 +109,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout <= 0 {
 		o.DrainTimeout = drainTimeoutDefault
+	}
+	if o.StoreWait <= 0 {
+		o.StoreWait = storeWaitDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -84,19 +84,16 @@ type storeOwner struct {
 	sinkName string
 }
 
-// storeMax bounds how long a store that does not answer is tried before a halt.
-const storeMax = 10 * time.Minute
-
 func (o *storeOwner) fences() bool { return true }
 
 func (o *storeOwner) read(ctx context.Context, source core.SourceIdentity) (core.Checkpoint, error) {
-	r, found, err := o.store.Read(ctx, o.pipeline.options.StreamID)
-	if err != nil {
-		return core.Checkpoint{}, o.outage(err)
+	p := o.pipeline
+	r, found, err := o.store.Read(ctx, p.options.StreamID)
+	if err = o.outage("read", err); err != nil {
+		return core.Checkpoint{}, err
 	}
-	o.pipeline.storeAwaySince = time.Time{}
 	if !found {
-		if o.pipeline.lineage != "" {
+		if p.lineage != "" {
 			return core.Checkpoint{}, core.NewHalt(core.HaltStoreRegress, "store", "the checkpoint row of this run is gone")
 		}
 		return core.Checkpoint{}, nil
@@ -104,7 +101,12 @@ func (o *storeOwner) read(ctx context.Context, source core.SourceIdentity) (core
 	if err := checkpoint.SameSource(r.Source, source); err != nil {
 		return core.Checkpoint{}, err
 	}
-	return stored(r), o.pipeline.sameLineage(r.Lineage[:], core.HaltStoreRegress)
+	if r.SinkName != o.sinkName && !p.renamed {
+		p.renamed = true
+		p.log.Warn("the stored position was reached with a sink of another name: it does not have what came before",
+			"stored", r.SinkName, "sink", o.sinkName)
+	}
+	return stored(r), p.sameLineage(r.Lineage[:], core.HaltStoreRegress)
 }
 
 func (o *storeOwner) claim(ctx context.Context, source core.SourceIdentity, read core.Checkpoint) (core.Checkpoint, error) {
@@ -112,29 +114,39 @@ func (o *storeOwner) claim(ctx context.Context, source core.SourceIdentity, read
 		StreamID: o.pipeline.options.StreamID, Read: read.Epoch, Sender: o.pipeline.sender,
 		Source: source, SinkName: o.sinkName,
 	})
-	switch {
-	case errors.Is(err, checkpoint.ErrOvertaken):
+	if errors.Is(err, checkpoint.ErrOvertaken) {
 		return core.Checkpoint{}, errOvertaken
-	case err != nil:
-		return core.Checkpoint{}, o.outage(err)
+	}
+	if err = o.outage("claim", err); err != nil {
+		return core.Checkpoint{}, err
 	}
 	return stored(r), o.pipeline.sameLineage(r.Lineage[:], core.HaltStoreRegress)
 }
 
-// outage bounds how long an unavailable store is waited for.
-func (o *storeOwner) outage(err error) error {
+// outage bounds how long an unavailable store is waited for. Reading and writing are
+// counted apart: a store whose disk is full can be read, and must not look well for that.
+func (o *storeOwner) outage(op string, err error) error {
+	p := o.pipeline
 	var away *checkpoint.UnavailableError
 	if !errors.As(err, &away) {
+		if err == nil {
+			delete(p.storeAway, op)
+		}
 		return err
 	}
-	p := o.pipeline
-	if p.storeAwaySince.IsZero() {
-		p.storeAwaySince = time.Now()
+	since, waiting := p.storeAway[op]
+	if !waiting {
+		since = time.Now()
+		p.storeAway[op] = since
 	}
-	if time.Since(p.storeAwaySince) >= storeMax {
-		return &core.Halt{Code: core.HaltStoreUnavailable, Op: away.Op, Detail: away.Reason, Err: away}
+	if time.Since(since) >= p.options.StoreWait {
+		return unavailable(away)
 	}
 	return &again{StateStoreAway, 0, away}
+}
+
+func unavailable(away *checkpoint.UnavailableError) error {
+	return &core.Halt{Code: core.HaltStoreUnavailable, Op: away.Op, Detail: away.Reason, Err: away}
 }
 
 func stored(r checkpoint.Record) core.Checkpoint {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -15,6 +16,12 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/spill"
 )
+
+// waiting is the state that a session shows while deliver can do nothing.
+type waiting struct {
+	state  State
+	reason string
+}
 
 // ErrAbort is what Run returns when its context ended before a drain was complete.
 // Nothing is lost: what was not confirmed is sent again by the next start.
@@ -44,8 +51,12 @@ type Pipeline struct {
 	adopted  bool
 	doubt    doubt
 	totals   Counters
-	// storeAwaySince is when our store began not to answer; zero while it does.
-	storeAwaySince time.Time
+	// storeAway is since when our store has not answered, by operation.
+	storeAway map[string]time.Time
+	renamed   bool // it was told that the sink has another name than the stored one
+
+	// waiting is set while deliver is kept waiting inside a session.
+	waiting atomic.Pointer[waiting]
 }
 
 // New checks what can be checked without a connection. The error is a *core.Halt.
@@ -161,6 +172,7 @@ func (p *Pipeline) draining() bool {
 
 // session runs one session; a panic in it is a halt.
 func (p *Pipeline) session(ctx context.Context) (err error) {
+	p.waiting.Store(nil)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer func() {
@@ -180,13 +192,21 @@ func (p *Pipeline) note(next *again) {
 	}
 }
 
-// sinkNotReady shows that the sink keeps a unit waiting; "" when that is over.
-func (p *Pipeline) sinkNotReady(reason string) {
-	if reason == "" {
-		p.board.state(StateStreaming, "")
-		return
+// notReady makes the function by which deliver says that it is kept waiting, and why; ""
+// when that is over.
+func (p *Pipeline) notReady(state State) func(reason string) {
+	return func(reason string) {
+		if reason == "" {
+			if p.waiting.Swap(nil) != nil {
+				p.board.state(StateStreaming, "")
+			}
+			return
+		}
+		if p.waiting.Swap(&waiting{state, reason}) == nil {
+			p.log.Warn("waiting", "state", string(state), "reason", reason)
+		}
+		p.board.state(state, reason)
 	}
-	p.board.state(StateSinkUnavailable, reason)
 }
 
 // catch turns a panic of a working goroutine into the end of the session.

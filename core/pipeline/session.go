@@ -47,8 +47,12 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c, err := s.courier(starting, claimed)
+	if err != nil {
+		return err
+	}
 	started()
-	return s.stream(ctx, claimed)
+	return s.stream(ctx, claimed, c)
 }
 
 // begin goes from a connection to a stream that is ours, and returns the position that
@@ -317,7 +321,7 @@ func (s *session) continues(read core.Checkpoint, slot wal.SlotState) error {
 }
 
 // stream runs pump, deliver and the loop until one of them ends it.
-func (s *session) stream(ctx context.Context, claimed core.LSN) error {
+func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error {
 	p := s.pipeline
 	asm := s.assembler()
 	defer asm.Close()
@@ -328,10 +332,6 @@ func (s *session) stream(ctx context.Context, claimed core.LSN) error {
 		KeepShapes: p.options.Store != nil || s.caps.Set.Has(core.CapResumeState),
 		Resume:     s.resumed, Timeline: s.source.Timeline, AcceptKept: p.options.AcceptSchemaChange,
 	}, asm, time.Now())
-	if err != nil {
-		return err
-	}
-	c, err := s.courier(ctx, claimed)
 	if err != nil {
 		return err
 	}
@@ -374,13 +374,12 @@ func (p *Pipeline) delivery(mode Mode) Delivery {
 // courier is who delivers in this session; in lib modes it has introduced itself.
 func (s *session) courier(ctx context.Context, claimed core.LSN) (courier, error) {
 	p := s.pipeline
-	base := caller{timeout: p.doubt.deadline, notReady: p.sinkNotReady, sequence: &p.sequence, call: core.Call{
+	base := caller{timeout: p.doubt.deadline, notReady: p.notReady(StateSinkUnavailable), sequence: &p.sequence, call: core.Call{
 		StreamID: p.options.StreamID, Owner: core.OwnerSink, Epoch: s.epoch, SenderID: p.sender, InstanceID: s.caps.InstanceID,
 	}}
 	if p.options.Store == nil {
 		return &sinkCourier{base, p.handlers, s.mode == ModeBatch}, nil
 	}
-	base.call.Owner = core.OwnerSidecar
-	lib := &libCourier{caller: base, handlers: p.handlers, store: p.options.Store, unfenced: p.options.AcceptUnfenced}
+	lib := newLibCourier(p, base)
 	return lib, lib.introduce(ctx, claimed)
 }

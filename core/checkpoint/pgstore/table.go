@@ -3,8 +3,6 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"hash/fnv"
-	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -59,9 +57,8 @@ func (s *Store) findTable(ctx context.Context) error {
 	case s.seen:
 		return invalid("the table is gone")
 	}
-	// Creating races with other sidecars even with IF NOT EXISTS; the lock orders them,
-	// and whoever does not take it is met by looking again.
-	_, err = s.pg.Exec(ctx, "SELECT pg_catalog.pg_advisory_xact_lock("+createLock(s.options.Table)+"); "+DDL(s.options.Table)).ReadAll()
+	// Creating races with other sidecars even with IF NOT EXISTS; who loses looks again.
+	_, err = s.pg.Exec(ctx, DDL(s.options.Table)).ReadAll()
 	var pg *pgconn.PgError
 	if err != nil && !(errors.As(err, &pg) && (pg.Code == "42P07" || pg.Code == "23505" || pg.Code == "42710")) {
 		return err
@@ -71,12 +68,6 @@ func (s *Store) findTable(ctx context.Context) error {
 		err = invalid("the table was made and cannot be found: is the search path empty?")
 	}
 	return err
-}
-
-func createLock(table string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("replicant-sidecar/checkpoints/" + table))
-	return strconv.FormatInt(int64(h.Sum64()), 10) + "::bigint"
 }
 
 func (s *Store) lookUp(ctx context.Context) (bool, error) {
