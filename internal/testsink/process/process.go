@@ -1,0 +1,152 @@
+// Package process runs the test sink as a program of its own, so that it can be killed,
+// stopped and armed with failpoints.
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const program = "github.com/replicant-sidecar/replicant-sidecar/internal/testsink/cmd"
+
+// The environment that a process gets beside what Options say.
+const (
+	envListen  = "REPLICANT_SINK_LISTEN"
+	envPoints  = "REPLICANT_FAILPOINTS"
+	envWitness = "REPLICANT_FAILPOINT_WITNESS"
+)
+
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "testsink")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "testsink")
+	out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", path, program).CombinedOutput()
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return "", fmt.Errorf("build the test sink: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// Build builds the program once in this process, with failpoints. Clean removes it.
+func Build() (string, error) { return built() }
+
+// Clean removes what Build made. Call it at the end of TestMain.
+func Clean() {
+	if path, err := built(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+}
+
+// Options of a process.
+type Options struct {
+	// Program is built by Build when empty.
+	Program string
+	// Socket to listen on. Its path must be short. A sink that is started again keeps it.
+	Socket string
+	// Env holds settings of package testsink, "TESTSINK_DSN=...".
+	Env []string
+	// Points arms failpoints, and Witness is their file.
+	Points, Witness string
+}
+
+// Process is a running sink.
+type Process struct {
+	Address string // for the sidecar
+	cmd     *exec.Cmd
+	err     screen
+	ended   chan struct{}
+}
+
+// startTimeout bounds the wait until the sink listens.
+const startTimeout = 20 * time.Second
+
+// Start starts a sink and waits until it listens.
+func Start(o Options) (*Process, error) {
+	if o.Program == "" {
+		var err error
+		if o.Program, err = Build(); err != nil {
+			return nil, err
+		}
+	}
+	p := &Process{Address: "unix:" + o.Socket, cmd: exec.Command(o.Program), ended: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), o.Env...)
+	p.cmd.Env = append(p.cmd.Env, envListen+"="+p.Address, envPoints+"="+o.Points, envWitness+"="+o.Witness)
+	p.cmd.Stderr = &p.err
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { _ = p.cmd.Wait(); close(p.ended) }()
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(2 * time.Millisecond) {
+		if conn, err := net.Dial("unix", o.Socket); err == nil {
+			_ = conn.Close()
+			return p, nil
+		}
+		select {
+		case <-p.ended:
+			return nil, fmt.Errorf("the sink ended at once: %s: %s", p.cmd.ProcessState, p.Stderr())
+		default:
+		}
+		if time.Now().After(deadline) {
+			p.Kill()
+			return nil, errors.New("the sink does not listen")
+		}
+	}
+}
+
+// PID is the process's number, which stands in inserted_by.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Stderr is what it has logged.
+func (p *Process) Stderr() string { return strings.TrimSpace(p.err.String()) }
+
+// Signal sends a signal, SIGSTOP and SIGCONT included.
+func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Kill ends it at once and waits.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// Wait waits for its end and says how it ended.
+func (p *Process) Wait(timeout time.Duration) (syscall.WaitStatus, error) {
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.Sys().(syscall.WaitStatus), nil
+	case <-time.After(timeout):
+		return 0, errors.New("the sink does not end")
+	}
+}
+
+// screen is output that grows.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
