@@ -82,6 +82,13 @@ func CapabilitiesFromProto(m *sinkv1.GetCapabilitiesResponse) (core.Capabilities
 	return c, nil
 }
 
+// CheckCapabilities reports what the other side would refuse of an answer. The error is a
+// *FieldError.
+func CheckCapabilities(c core.Capabilities) error {
+	_, err := CapabilitiesFromProto(CapabilitiesToProto(c))
+	return err
+}
+
 func checkCapabilities(m *sinkv1.GetCapabilitiesResponse) error {
 	limits := m.GetLimits()
 	duration := limits.GetMaxCallDuration()

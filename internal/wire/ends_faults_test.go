@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -303,4 +304,46 @@ func TestCallsAreLoggedWithoutContent(t *testing.T) {
 	}
 	require.Contains(t, names, "grpc_client_handled_total")
 	require.Contains(t, names, "grpc_client_handling_seconds")
+}
+
+// Both ends take what the contract allows, and what is above it is never sent.
+func TestSizes(t *testing.T) {
+	recorder := &recorder{}
+	remote := serveSink(t, recorder)
+	_, err := remote.Capabilities(timed(t)) // a request may be 4 MiB
+	require.NoError(t, err)
+	unit := func(size int) *core.Unit {
+		u := idle()
+		u.Transactions = []core.Transaction{{CommitLSN: 4, EndLSN: 5, Changes: []core.Change{
+			{Op: core.OpInsert, Relation: people(), New: core.PackTuple(core.Text("1"), core.Value{Kind: core.ValueText, Text: make([]byte, size)})},
+		}}}
+		return u
+	}
+	_, err = remote.HandleBatch(timed(t), unit(40<<20)) // beyond gRPC's own 4 MiB
+	require.NoError(t, err)
+	_, err = remote.HandleBatch(timed(t), unit(64<<20))
+	failure := sinkFailure(t, err)
+	require.Equal(t, core.ClassTooBig, failure.Class)
+	require.True(t, failure.NeverSent)
+
+	large := serveSink(t, puller{handle: func(ctx context.Context, large core.LargeTransaction) (core.Ack, error) {
+		_, _, _, err := pullAll(ctx, large)
+		return core.Ack{}, err
+	}})
+	wide := people()
+	wide.Columns[1].Name = strings.Repeat("x", core.RequestBytesDefault)
+	_, err = large.HandleLargeTransaction(timed(t), &source{relation: wide, pieces: 1})
+	require.Equal(t, core.ClassTooBig, sinkFailure(t, err).Class, "a frame above the sink's limit")
+}
+
+// Some servers refuse an authority that is the path of a socket.
+func TestAuthorityOfASocket(t *testing.T) {
+	authority := make(chan []string, 1)
+	remote := serveGenerated(t, &slow{handle: func(ctx context.Context) {
+		incoming, _ := metadata.FromIncomingContext(ctx)
+		authority <- incoming.Get(":authority")
+	}})
+	_, err := remote.HandleBatch(timed(t), idle())
+	require.NoError(t, err)
+	require.Equal(t, []string{"localhost"}, <-authority)
 }

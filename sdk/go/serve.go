@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -40,9 +41,9 @@ func ServeListener(ctx context.Context, listener net.Listener, s core.Sink, list
 var ErrNothingImplemented = errors.New("the sink implements neither HandleTransaction nor HandleBatch")
 
 func serve(ctx context.Context, listener net.Listener, s core.Sink, o options) error {
-	if set := implemented(s); !set.Has(core.CapTransaction) && !set.Has(core.CapBatch) {
+	if err := usable(ctx, s); err != nil {
 		_ = listener.Close()
-		return ErrNothingImplemented
+		return err
 	}
 	grpcServer, healthServer := build(s, o)
 	stopped := make(chan struct{})
@@ -64,6 +65,22 @@ func serve(ctx context.Context, listener net.Listener, s core.Sink, o options) e
 	}
 	grpcServer.Stop()
 	return err
+}
+
+// usable finds what no sidecar would take before one asks. A sink that cannot say yet
+// what it is may still become ready.
+func usable(ctx context.Context, s core.Sink) error {
+	if set := implemented(s); !set.Has(core.CapTransaction) && !set.Has(core.CapBatch) {
+		return ErrNothingImplemented
+	}
+	about, err := s.Capabilities(ctx)
+	if err != nil {
+		return nil
+	}
+	if err := wire.CheckCapabilities(about); err != nil {
+		return fmt.Errorf("the sink's capabilities: %w", err)
+	}
+	return nil
 }
 
 func build(s core.Sink, o options) (*grpc.Server, *health.Server) {

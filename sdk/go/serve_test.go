@@ -138,7 +138,10 @@ func TestAdvertisesExactlyWhatIsImplemented(t *testing.T) {
 	} {
 		require.Equal(t, codes.Unimplemented, status.Code(call()), name)
 	}
-	require.ErrorIs(t, Serve(ctx, "unix:"+filepath.Join(t.TempDir(), "s"), onlyCapabilities{}), ErrNothingImplemented)
+	address := "unix:" + filepath.Join(t.TempDir(), "s")
+	require.ErrorIs(t, Serve(ctx, address, onlyCapabilities{}), ErrNothingImplemented)
+	nameless := Serve(ctx, address, FromStore("", "1", newMemStore(), StoreOptions{}))
+	require.ErrorContains(t, nameless, "sink_name")
 }
 
 type onlyCapabilities struct{}
