@@ -1,5 +1,6 @@
-// Package sinktest holds sinks for tests: Memory keeps the contract of a sink that owns
-// its checkpoint, in memory, and remembers every transaction it was given.
+// Package sinktest holds sinks for tests, which remember every transaction they were
+// given: Memory keeps the contract of a sink that owns its checkpoint, Lib that of one
+// whose checkpoint the sidecar keeps.
 package sinktest
 
 import (
