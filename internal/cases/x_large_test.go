@@ -115,6 +115,7 @@ func (r *road) heartbeats(times int) {
 // it must be.
 type tally struct {
 	*sinktest.Memory
+	pause          func() // once, in the middle
 	rows, frames   int
 	first, highest uint64 // heap before the first piece, and the highest after
 	fault          error
@@ -151,7 +152,11 @@ func (y *tally) frame(frame *core.LargeFrame) {
 			y.fault = fmt.Errorf("row %d is another", y.rows)
 		}
 	}
-	if y.frames++; y.frames%64 == 0 {
+	y.frames++
+	if y.frames == 32 {
+		y.pause()
+	}
+	if y.frames%64 == 32 {
 		y.highest = max(y.highest, heap())
 	}
 }
@@ -181,6 +186,8 @@ func TestX08HugeTransaction(t *testing.T) {
 			limits: core.SinkLimits{RequestBytes: 256 << 10, PreferredBytes: 64 << 10},
 			wrap:   func(m *sinktest.Memory) core.Sink { y.Memory = m; return y },
 		})
+		// The sink is slow for a while: whoever reads ahead without bound has time to.
+		y.pause = func() { r.heartbeats(50) }
 		rows := x08Rows()
 		s.sql(fmt.Sprintf("insert into x08 select i, repeat(md5(i::text),10) from generate_series(1,%d) i", rows), "insert into after values (1)")
 		s.mark()
