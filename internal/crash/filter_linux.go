@@ -33,7 +33,7 @@ func answer(verdict uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: verdict}
 }
 
-// filter reports the calls of the classes and every exec. Of sendmsg it lets through the
+// filter reports the calls of the classes. Of sendmsg it lets through the
 // one that carries the cookie in an argument which the call does not have: by it the
 // listener itself leaves the process that is already filtered.
 func filter(classes Class, cookie uint64) []unix.SockFilter {
@@ -57,9 +57,6 @@ func filter(classes Class, cookie uint64) []unix.SockFilter {
 		jump(unix.BPF_JEQ, unix.SYS_IO_URING_SETUP, 0, 1),
 		answer(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),
 	)
-	for _, nr := range []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT} {
-		program = append(program, jump(unix.BPF_JEQ, nr, 0, 1), answer(unix.SECCOMP_RET_USER_NOTIF))
-	}
 	for _, c := range reported(classes) {
 		if c.flags < 0 {
 			program = append(program, jump(unix.BPF_JEQ, uint32(c.nr), 0, 1), answer(unix.SECCOMP_RET_USER_NOTIF))

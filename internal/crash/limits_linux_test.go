@@ -174,3 +174,19 @@ func TestSignalsAddNoCall(t *testing.T) {
 		require.Equal(t, 201, got.Count)
 	}
 }
+
+// A caller that does not wait any more may have died, and its number may be a stranger's.
+func TestStrangerIsNotStruck(t *testing.T) {
+	stranger := exec.Command("/bin/sh", "-c", "read x")
+	in, err := stranger.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, stranger.Start())
+	w := &watcher{listener: listener{-1}, classes: Storage}
+	w.arm(Shot{At: 1, Action: KillProcess})
+	require.True(t, w.answer(&notification{id: 1, tid: uint32(stranger.Process.Pid), nr: unix.SYS_FSYNC}))
+	require.Zero(t, w.result().Count)
+	require.Nil(t, w.result().Hit)
+	require.NoError(t, in.Close())
+	_ = stranger.Wait()
+	require.True(t, stranger.ProcessState.Exited(), "it ended by itself")
+}

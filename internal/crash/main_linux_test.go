@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,6 +30,14 @@ func TestMain(m *testing.M) {
 		syscall.Exit(child(mode, os.Args[1:]))
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// The child of TestSignalsAddNoCall works in the first thread, which the kernel prefers
+// when it has a signal for the process.
+func init() {
+	if os.Getenv(childEnv) == "signals" {
+		runtime.LockOSThread()
+	}
 }
 
 func child(mode string, args []string) int {

@@ -137,7 +137,7 @@ func (r *Run) begin(stub *net.UnixConn, o Options, p plan) error {
 		return fmt.Errorf("crash: %s of %s: %w", first.Step, p.Path, unix.Errno(first.Errno))
 	}
 	r.pid = first.PID
-	if r.watch, err = newWatcher(fd, r.pid, o); err != nil {
+	if r.watch, err = newWatcher(fd, o); err != nil {
 		return err
 	}
 	r.watch.killTree = r.Kill

@@ -16,8 +16,8 @@ import (
 const stubSocket = 3
 
 // become is the second stage: it turns into the program, under the filter. From the
-// filter on it makes no call that could wait for us, save the two that we expect: the
-// message with the listener, let through by its cookie, and the exec.
+// filter on this thread makes two calls, and neither is counted: the message with the
+// listener, let through by its cookie, and the exec.
 func become(p plan) {
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1)

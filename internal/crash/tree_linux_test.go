@@ -246,6 +246,20 @@ func TestSupervisorDies(t *testing.T) {
 	}
 }
 
+func TestKeeperDies(t *testing.T) {
+	in, held, err := os.Pipe()
+	require.NoError(t, err)
+	defer held.Close()
+	r, err := Start(t.Context(), Options{Args: []string{"/bin/sh", "-c", "read x"}, Stdin: in})
+	require.NoError(t, err)
+	_ = in.Close()
+	require.True(t, alive(r.PID()))
+	require.NoError(t, r.cmd.Process.Kill())
+	eventually(t, "the program dies with its keeper", func() bool { return !alive(r.PID()) })
+	_, err = r.Wait()
+	require.ErrorContains(t, err, "the keeper was lost")
+}
+
 func TestClassesAndArm(t *testing.T) {
 	dir := t.TempDir()
 	address := filepath.Join(dir, "s")

@@ -13,8 +13,6 @@ type watcher struct {
 	listener listener
 	stop     int // event counter: ends run
 	gone     chan struct{}
-	program  int // its exec is where counting begins
-	begun    bool
 	classes  Class
 	observe  func(Call)
 	killTree func()
@@ -27,14 +25,14 @@ type watcher struct {
 	reached chan struct{}
 }
 
-func newWatcher(fd, program int, o Options) (*watcher, error) {
+func newWatcher(fd int, o Options) (*watcher, error) {
 	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
 	w := &watcher{
-		listener: listener{fd}, stop: stop, gone: make(chan struct{}), program: program,
+		listener: listener{fd}, stop: stop, gone: make(chan struct{}),
 		classes: o.Classes, observe: o.Observe,
 	}
 	w.arm(Shot{Classes: o.Classes, Select: o.Select, At: o.At, Action: o.Action})
@@ -108,16 +106,9 @@ func (w *watcher) run() {
 func (w *watcher) answer(n *notification) bool {
 	who := Process{int(n.tid)}
 	c := known[int(n.nr)]
-	if c == nil { // an exec
-		if who.tid == w.program {
-			w.begun = true
-		}
-		_ = w.listener.proceed(n.id)
-		return true
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.begun || !w.counts(c, who, n) || !w.listener.waits(n.id) {
+	if !w.counts(c, who, n) || !w.listener.waits(n.id) {
 		_ = w.listener.proceed(n.id)
 		return true
 	}
