@@ -62,7 +62,7 @@ func slotAt(flush core.LSN) *waltest.Slot {
 func (p *play) begin() {
 	p.run = start(p.T, pipeline.Options{
 		Source: wal.Options{DSN: waltest.DSN, Slot: "s", Publications: []string{"p"}, DialFunc: p.server.Dial, NoNap: true},
-		Sink:   p.sink,
+		Sink:   p.sink, GoForwardOnly: true,
 	})
 }
 
@@ -112,6 +112,28 @@ func (p *play) ends() (list []core.LSN) {
 		list = append(list, tx.EndLSN)
 	}
 	return list
+}
+
+// Where nothing was stored yet, the consistent point of a new slot is the first position.
+func TestBaseIsTheConsistentPointItself(t *testing.T) {
+	inBubble(t, func(p *play) {
+		p.sink.SetStored(core.Checkpoint{})
+		p.server.Change(func(s *waltest.State) {
+			s.Slot, s.WALEnd = nil, base.String()
+			s.Reply = func(query string) ([][]string, bool) {
+				if strings.HasPrefix(query, "CREATE_REPLICATION_SLOT") {
+					p.server.Change(func(s *waltest.State) { s.Slot = slotAt(base) })
+				}
+				return nil, false
+			}
+		})
+		p.begin()
+		stream := p.stream(base)
+		require.Equal(p, base, p.sink.Stored().Position)
+		p.transaction(stream, base) // the first commit record may start exactly there
+		p.pass(10 * time.Second)
+		require.Equal(p, []core.LSN{base + 0x30}, p.ends())
+	})
 }
 
 // A slot can be taken between our look at it and START_REPLICATION. Whoever does not get
