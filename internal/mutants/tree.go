@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,9 @@ func copyTree(ctx context.Context, root, dir string) (*tree, error) {
 		return nil, err
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		if slices.Contains(linked, name) {
+			continue // a link in the checkout too
+		}
 		if err := copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
