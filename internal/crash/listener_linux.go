@@ -37,6 +37,12 @@ func (l listener) receive(n *notification) error {
 	return l.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n))
 }
 
+// hurry lets caller and answer share a processor, which halves the time of a call. A
+// kernel before 6.6 does not know it, and nothing depends on it.
+func (l listener) hurry() {
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+}
+
 // waits reports whether the caller still waits, so that its number is no stranger's.
 func (l listener) waits(id uint64) bool {
 	return l.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == nil

@@ -79,6 +79,7 @@ func (w *watcher) run() {
 		close(w.gone)
 	}()
 	fds := []unix.PollFd{{Fd: int32(w.stop), Events: unix.POLLIN}, {Fd: int32(w.listener.fd), Events: unix.POLLIN}}
+	w.listener.hurry()
 	var n notification
 	for {
 		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
