@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 )
 
@@ -43,15 +44,20 @@ func (p *Pipeline) afterSession(err error) error {
 		return nil
 	case errors.As(err, &next):
 		return next
+	case errors.Is(err, assembler.ErrUnclear):
+		// Sent whole, it has no such part; for the rest of this run so is everything.
+		p.options.Source.Streaming = false
+		return &again{StateStarting, reconnectMin, assembler.ErrUnclear}
 	case errors.Is(err, wal.ErrSlotBusy):
 		return &again{StateStandby, standbyInterval, err}
 	case errors.Is(err, wal.ErrConnectionLost):
 		return &again{StateSourceAway, 0, err}
-	case errors.As(err, &failed):
-		return p.afterSinkError(failed)
 	}
-	if halt, ok := core.AsHalt(err); ok {
+	if halt, ok := core.AsHalt(err); ok { // its cause may be a call that failed
 		return halt
+	}
+	if errors.As(err, &failed) {
+		return p.afterSinkError(failed)
 	}
 	return core.NewHalt(core.HaltInvariant, "session", "a session ended with an unclassified error of type %T", err)
 }

@@ -138,14 +138,14 @@ func (c *libCourier) unit(ctx context.Context, u *core.Unit) (core.Ack, error) {
 // keep stores what the first n transactions of a unit have reached before the unit ends
 // with err, so that they are not sent again.
 func (c *libCourier) keep(ctx context.Context, u *core.Unit, n int, err error) error {
-	var failed *core.SinkError
-	if n == 0 || ctx.Err() != nil || errors.As(err, &failed) && failed.Class == core.ClassFenced {
+	failed, ok := answer(err)
+	if n == 0 || ctx.Err() != nil || ok && failed.Class == core.ClassFenced {
 		return err
 	}
 	if _, err := c.advance(ctx, u.Expected, u.Transactions[n-1].EndLSN, nil); err != nil {
 		return err
 	}
-	if failed != nil && failed.Class == core.ClassTooBig {
+	if ok && failed.Class == core.ClassTooBig {
 		// A smaller unit must not begin with what is done.
 		return &again{StateStarting, reconnectMin, err}
 	}
@@ -225,8 +225,8 @@ func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.
 	pace := newPace()
 	for introduced := 0; ; {
 		err := c.patiently(ctx, once)
-		var failed *core.SinkError
-		if !errors.As(err, &failed) {
+		failed, ok := answer(err)
+		if !ok {
 			c.doubt.progress(at)
 			return err
 		}
@@ -256,8 +256,8 @@ func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.
 func (c *libCourier) introduceAgain(ctx context.Context, at core.LSN, pace *backoff.ExponentialBackOff) error {
 	for {
 		err := c.introduce(ctx, at)
-		var failed *core.SinkError
-		if !errors.As(err, &failed) || !failed.Unknown() {
+		failed, ok := answer(err)
+		if !ok || !failed.Unknown() {
 			return err
 		}
 		if err := c.unknown(at, failed); err != nil {
@@ -278,6 +278,15 @@ func (c *libCourier) unknown(at core.LSN, failed *core.SinkError) error {
 	return c.doubt.note(at, failed, c.pipeline.caps.Limits.Resolved().CallDuration)
 }
 
+// answer is what a sink answered, unless that has become a halt already.
+func answer(err error) (*core.SinkError, bool) {
+	var failed *core.SinkError
+	if isHalt(err) || !errors.As(err, &failed) {
+		return nil, false
+	}
+	return failed, true
+}
+
 // notOurs reports the two answers of the memory fence that say: not done, look again.
 func notOurs(failed *core.SinkError) bool {
 	return failed.Reason == core.ReasonInstanceChanged || failed.Reason == core.ReasonStaleDelivery
@@ -285,8 +294,7 @@ func notOurs(failed *core.SinkError) bool {
 
 // libRefusal turns answers that only the memory fence gives into the end of the session.
 func libRefusal(err error) error {
-	var failed *core.SinkError
-	if errors.As(err, &failed) && notOurs(failed) {
+	if failed, ok := answer(err); ok && notOurs(failed) {
 		return &again{StateStarting, 0, failed}
 	}
 	return err

@@ -50,22 +50,28 @@ func TestLibRoad(t *testing.T) {
 func TestLibOneWriteABatch(t *testing.T) {
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.batch = 4
-	hold := newGate()
-	s.sink.Before = once(1, hold.pass)
+	first, second := newGate(), newGate()
+	s.sink.Before, s.sink.After = once(1, first.pass), once(2, second.pass)
 	r := s.streams(t)
-	writes := len(s.store.written())
 	s.commit(t, 1)
-	hold.reached(t)
-	s.commit(t, 9)   // pile up behind the first
-	s.piled(t, r, 6) // the one that does not fit the batch behind the first
-	close(hold.opened)
+	first.reached(t)
+	s.commit(t, 9)
+	s.piled(t, r, 6) // it does not fit the batch behind the first
+	close(first.opened)
+	second.reached(t)
+	s.piled(t, r, 10)
+	close(second.opened)
 	s.has(t, numbers(1, 10)...)
 	s.stored(t, 10)
-	var reached []core.LSN
-	for _, m := range s.store.written()[writes:] {
-		reached = append(reached, m.To)
+	var reached []int
+	for _, m := range s.store.written() {
+		for id := range s.next {
+			if s.end(t, id+1) == m.To {
+				reached = append(reached, id+1)
+			}
+		}
 	}
-	require.Equal(t, []core.LSN{s.end(t, 1), s.end(t, 5), s.end(t, 9), s.end(t, 10)}, reached)
+	require.Equal(t, []int{1, 5, 9, 10}, reached)
 }
 
 // TestLibCrash: how often what was done is done again, for a crash at each step. The
@@ -82,41 +88,19 @@ func TestLibCrash(t *testing.T) {
 			s.sink.After = once(4, func() error { _ = crash(); return errLost })
 		}, append(numbers(1, 4), numbers(4, 10)...)},
 		"after the reply, before the row": {0, func(s *libScene, crash crash) {
-			s.store.before = func(m checkpoint.Move) error {
-				if len(s.sink.Transactions()) == 4 {
-					_ = crash()
-					return errLost
-				}
-				return nil
-			}
+			s.store.taps(s.when(4, func() error { _ = crash(); return errLost }), nil)
 		}, append(numbers(1, 4), numbers(4, 10)...)},
 		"after the row": {0, func(s *libScene, crash crash) {
-			s.store.after = func(m checkpoint.Move) error {
-				if len(s.sink.Transactions()) == 4 {
-					_ = crash()
-				}
-				return nil
-			}
+			s.store.taps(nil, s.when(4, crash))
 		}, numbers(1, 10)},
 		"batched, after two of five": {5, func(s *libScene, crash crash) {
 			s.sink.After = once(3, crash)
 		}, append(numbers(1, 3), numbers(2, 10)...)},
 		"batched, after all five": {5, func(s *libScene, crash crash) {
-			s.store.before = func(m checkpoint.Move) error {
-				if len(s.sink.Transactions()) == 6 {
-					_ = crash()
-					return errLost
-				}
-				return nil
-			}
+			s.store.taps(s.when(6, func() error { _ = crash(); return errLost }), nil)
 		}, append(numbers(1, 6), numbers(2, 10)...)},
 		"batched, after the row": {5, func(s *libScene, crash crash) {
-			s.store.after = func(m checkpoint.Move) error {
-				if len(s.sink.Transactions()) == 6 {
-					_ = crash()
-				}
-				return nil
-			}
+			s.store.taps(nil, s.when(6, crash))
 		}, numbers(1, 10)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +121,8 @@ func TestLibCrash(t *testing.T) {
 			close(hold.opened)
 			require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
 			require.LessOrEqual(t, confirmed(t, s.db, s.slot), s.row(t).Position, "told more than is stored")
-			s.sink.Arrive, s.sink.Before, s.sink.After, s.store.before, s.store.after = nil, nil, nil, nil, nil
+			s.sink.Arrive, s.sink.Before, s.sink.After = nil, nil, nil
+			s.store.taps(nil, nil)
 
 			s.streams(t)
 			s.has(t, c.want...)
@@ -166,7 +151,8 @@ func crashes(t *testing.T, batch int, rng *rand.Rand) {
 	drained(t, s.streams(t)) // makes the slot
 	for range crashes {
 		var r *running
-		crash := func() error { r.cancel(); return nil }
+		running := make(chan struct{})
+		crash := func() error { <-running; r.cancel(); return nil }
 		n := 1 + rng.IntN(each)
 		switch rng.IntN(4) {
 		case 0:
@@ -174,11 +160,12 @@ func crashes(t *testing.T, batch int, rng *rand.Rand) {
 		case 1:
 			s.sink.After = once(n, crash)
 		case 2:
-			s.store.before = moved(n, func() error { _ = crash(); return errLost })
+			s.store.taps(moved(n, func() error { _ = crash(); return errLost }), nil)
 		case 3:
-			s.store.after = moved(n, crash)
+			s.store.taps(nil, moved(n, crash))
 		}
 		r = s.start(t)
+		close(running)
 		s.commit(t, each)
 		select {
 		case err := <-r.done:
@@ -186,7 +173,8 @@ func crashes(t *testing.T, batch int, rng *rand.Rand) {
 		case <-time.After(time.Second): // fewer writes than n
 		}
 		aborted(t, r)
-		s.sink.Arrive, s.sink.After, s.store.before, s.store.after = nil, nil, nil, nil
+		s.sink.Arrive, s.sink.After = nil, nil
+		s.store.taps(nil, nil)
 		require.LessOrEqual(t, confirmed(t, s.db, s.slot), s.row(t).Position)
 	}
 	r := s.streams(t)
@@ -194,6 +182,16 @@ func crashes(t *testing.T, batch int, rng *rand.Rand) {
 	drained(t, r)
 	judge(t, s.ids(), s.next, crashes, batch)
 	require.LessOrEqual(t, len(s.ids())-s.next, crashes*batch)
+}
+
+// when is a tap that acts once the sink has so many effects.
+func (s *libScene) when(effects int, act func() error) func(checkpoint.Move) error {
+	return func(checkpoint.Move) error {
+		if len(s.sink.Transactions()) == effects {
+			return act()
+		}
+		return nil
+	}
 }
 
 // moved is once for the taps of a store.
@@ -283,18 +281,18 @@ func TestLibBorders(t *testing.T) {
 	s.db.Exec(t, "insert into t select 100 + i, repeat('x', 1000) from generate_series(1, 300) i")
 	s.commit(t, 1)
 	s.piled(t, r, 4)
-	s.store.before = func(m checkpoint.Move) error {
+	s.store.taps(func(m checkpoint.Move) error {
 		if messages := s.sink.Messages(); len(messages) == 1 && m.To == messages[0].LSN {
 			r.cancel()
 			return errLost
 		}
 		return nil
-	}
+	}, nil)
 	close(hold.opened)
 	require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
 	s.has(t, 1, 2, 3, 4)
 	require.Equal(t, s.end(t, 4), s.row(t).Position)
-	s.store.before = nil
+	s.store.taps(nil, nil)
 	again := start(t, o)
 	s.has(t, 1, 2, 3, 4, 5, 6, 101, 7)
 	require.Len(t, s.sink.Messages(), 2, "at least once")

@@ -25,24 +25,38 @@ const patience = 20 * time.Second
 // nothing was written, one of a tap after that the answer was lost.
 type tapped struct {
 	checkpoint.Store
-	claim, before, after func(checkpoint.Move) error
 
-	mu    sync.Mutex
-	moves []checkpoint.Move
+	mu                   sync.Mutex
+	claim, before, after func(checkpoint.Move) error
+	moves                []checkpoint.Move
 }
 
 var errLost = &checkpoint.UnavailableError{Op: "advance", Reason: "the answer was lost"}
 
+// taps sets the taps at the writes of the position; nil takes one away.
+func (s *tapped) taps(before, after func(checkpoint.Move) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
+}
+
 func (s *tapped) Claim(ctx context.Context, c checkpoint.Claiming) (checkpoint.Record, error) {
-	if err := tap(s.claim, checkpoint.Move{}); err != nil {
-		return checkpoint.Record{}, err
+	if s.claim != nil {
+		if err := s.claim(checkpoint.Move{}); err != nil {
+			return checkpoint.Record{}, err
+		}
 	}
 	return s.Store.Claim(ctx, c)
 }
 
 func (s *tapped) Advance(ctx context.Context, m checkpoint.Move) error {
-	if err := tap(s.before, m); err != nil {
-		return err
+	s.mu.Lock()
+	before, after := s.before, s.after
+	s.mu.Unlock()
+	if before != nil {
+		if err := before(m); err != nil {
+			return err
+		}
 	}
 	if err := s.Store.Advance(ctx, m); err != nil {
 		return err
@@ -50,14 +64,10 @@ func (s *tapped) Advance(ctx context.Context, m checkpoint.Move) error {
 	s.mu.Lock()
 	s.moves = append(s.moves, m)
 	s.mu.Unlock()
-	return tap(s.after, m)
-}
-
-func tap(f func(checkpoint.Move) error, m checkpoint.Move) error {
-	if f == nil {
-		return nil
+	if after != nil {
+		return after(m)
 	}
-	return f(m)
+	return nil
 }
 
 // written are the moves that matched the row.

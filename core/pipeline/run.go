@@ -74,6 +74,7 @@ func New(o Options) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{}), room: room,
+		storeAway: map[string]time.Time{},
 	}
 	if p.handlers.checkpoint == nil && o.Store == nil {
 		return nil, core.NewHalt(core.HaltInvalidSink, "new", "the sink has no Checkpoint method")
