@@ -25,9 +25,9 @@
 // Postgres server with its checkpointer and WAL writer, has other counts each time: choose
 // one process with Select, and arm it when it is where it should be.
 //
-// Two things may add a call: before Linux 5.19 a signal that meets a waiting call makes
-// the kernel report it again, which is noticed and not counted twice as long as the call
-// was not decided; and a handler without SA_RESTART sees EINTR.
+// A signal adds no call: since Linux 5.19 a reported call waits through signals that do
+// not kill, and before that a call which is reported again is counted once. A handler
+// without SA_RESTART may see EINTR where it saw none before.
 //
 // # What a hit means
 //
