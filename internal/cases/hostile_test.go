@@ -2,6 +2,7 @@ package cases_test
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/stretchr/testify/require"
 )
@@ -12,6 +13,17 @@ var hostileSettings = []string{
 	"bytea_output='escape'", "client_encoding='LATIN1'", "quote_all_identifiers=on",
 }
 
+var makingRole sync.Mutex
+
+// makeHostileRole lets one case at a time try: CREATE ROLE knows no IF NOT EXISTS, and
+// an advisory lock is its database's alone.
+func (s *scene) makeHostileRole() {
+	s.Helper()
+	makingRole.Lock()
+	defer makingRole.Unlock()
+	s.sql("do $$ begin if not exists (select from pg_roles where rolname='hostile') then create role hostile login replication; end if; end $$")
+}
+
 // hostileRole may stream and look, and owns nothing.
 const hostileRole = "hostile"
 
@@ -19,8 +31,7 @@ const hostileRole = "hostile"
 // where they also hold for every other role.
 func (s *scene) hostile(settings ...string) string {
 	s.Helper()
-	// Two cases may come at once, and CREATE ROLE knows no IF NOT EXISTS.
-	s.sql("do $$ begin perform pg_advisory_xact_lock(4711); if not exists (select from pg_roles where rolname='hostile') then create role hostile login replication; end if; end $$")
+	s.makeHostileRole()
 	s.sql("grant select on all tables in schema public to hostile")
 	for _, setting := range settings {
 		s.sql("alter role hostile in database "+quoted(s.db.Name)+" set "+setting,

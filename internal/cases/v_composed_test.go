@@ -36,7 +36,7 @@ func TestV10EnumLabels(t *testing.T) {
 		},
 		also: func(r *road) {
 			require.Equal(r, "public.mood", r.relation(0, 0).Columns[1].TypeName)
-			require.Equal(r, "public._mood", r.relation(0, 0).Columns[2].TypeName)
+			require.Equal(r, "public.mood[]", r.relation(0, 0).Columns[2].TypeName)
 			require.Equal(r, r.relation(0, 0).Columns[1].TypeOID, r.relation(0, 0).Columns[2].ElementTypeOID)
 		},
 	})

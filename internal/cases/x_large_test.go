@@ -94,7 +94,9 @@ func TestX07CrashInsideOneTransaction(t *testing.T) {
 // sink's side.
 func (r *road) heartbeats(times int) {
 	last := ""
-	for end := time.Now().Add(patience); times >= 0 && time.Now().Before(end); {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(patience); times >= 0 && time.Now().Before(end); <-look.C {
 		answer, err := r.watch.try(`select reply_time from pg_stat_replication where pid =
  (select active_pid from pg_replication_slots where slot_name=` + literal(r.slot) + ")")
 		if err != nil || len(answer.rows) != 1 || answer.rows[0][0] == nil {
