@@ -143,7 +143,9 @@ func (a *Assembler) apply(m *pgoutput.Message) (Step, *core.Halt) {
 
 // place says in which transaction a halt was found.
 func (a *Assembler) place(h *core.Halt) *core.Halt {
-	h.LSN, h.XID = a.tx.CommitLSN, a.tx.XID
+	if h.XID == 0 {
+		h.LSN, h.XID = a.tx.CommitLSN, a.tx.XID
+	}
 	if block := a.streams.block; block != nil {
 		h.XID = block.xid
 	}

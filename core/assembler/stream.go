@@ -1,6 +1,8 @@
 package assembler
 
 import (
+	"errors"
+
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/pgoutput"
 )
@@ -29,11 +31,19 @@ func newStreams(o Options) streams {
 type inProgress struct {
 	xid    uint32
 	origin string
+	// messages: it holds logical messages, see ErrUnclear.
+	messages bool
 	holding
 	// aborted are subtransactions that were rolled back and of which something may still
 	// be held.
 	aborted map[uint32]struct{}
 }
+
+// ErrUnclear is the cause of a halt that is none if the same WAL is read again without
+// streaming. All servers send a logical message in a block under the top transaction's id, also
+// one that was written behind a savepoint. If a savepoint is rolled back, nobody can say
+// which of the messages went with it.
+var ErrUnclear = errors.New("a savepoint was rolled back in a streamed transaction with logical messages, and the stream does not tell which of them are lost")
 
 // InBlock reports that the stream stands between Stream Start and Stream Stop.
 func (a *Assembler) InBlock() bool { return a.streams.block != nil }
@@ -62,8 +72,7 @@ func (a *Assembler) Close() {
 func (a *Assembler) streamed(m *pgoutput.Message) (Step, *core.Halt) {
 	switch {
 	case m.Kind == pgoutput.KindStreamAbort && a.state == stateIdle:
-		a.streamAbort(m)
-		return StepNone, nil
+		return StepNone, a.streamAbort(m)
 	case m.Kind == pgoutput.KindStreamStart:
 		return StepNone, a.streamStart(m)
 	case m.Kind == pgoutput.KindStreamCommit:
@@ -113,6 +122,7 @@ func (a *Assembler) inBlock(m *pgoutput.Message) (Step, *core.Halt) {
 		if !m.Message.Transactional {
 			return StepNone, framing("a message without transaction inside a block")
 		}
+		tx.messages = true
 	}
 	if m.SubXID == 0 {
 		return StepNone, framing("%s inside a block", m.Kind)
@@ -141,10 +151,14 @@ func (a *Assembler) relieve() *core.Halt {
 // streamAbort drops a transaction, or one subtransaction of it: the server names each
 // that is lost, children first. Of what is named nothing may have come; servers also tell
 // of transactions that were never streamed.
-func (a *Assembler) streamAbort(m *pgoutput.Message) {
+func (a *Assembler) streamAbort(m *pgoutput.Message) *core.Halt {
 	tx := a.streams.byXID[m.XID]
 	switch {
 	case tx == nil:
+	case m.SubXID != m.XID && tx.messages:
+		h := core.NewHalt(core.HaltUnsupportedMessage, "assemble", "%s", ErrUnclear)
+		h.XID, h.Err = m.XID, ErrUnclear
+		return h
 	case m.SubXID == m.XID:
 		a.streams.held.drop(&tx.holding)
 		delete(a.streams.byXID, m.XID)
@@ -154,6 +168,7 @@ func (a *Assembler) streamAbort(m *pgoutput.Message) {
 		}
 		tx.aborted[m.SubXID] = struct{}{}
 	}
+	return nil
 }
 
 // streamCommit opens the transaction as Begin does and readies its content for Replay.

@@ -70,7 +70,9 @@ type Machine struct {
 // Counters only rise within a session.
 type Counters struct {
 	Transactions, Changes, Messages, Units, IdleSteps, Replayed, Skipped, Bytes uint64
-	LastCommit                                                                  time.Time
+	// Streamed counts transactions whose content came before their commit.
+	Streamed   uint64
+	LastCommit time.Time
 }
 
 // entry is one unit of work: exactly one of the five.
@@ -132,7 +134,10 @@ func (m *Machine) room() bool {
 // that came before it is durable; see Halted.
 func (m *Machine) Receive(msg *pgoutput.Message) {
 	m.took(m.asm.Push(msg))
-	m.Replay()
+	if m.asm.Replaying() {
+		m.count.Streamed++
+		m.Replay()
+	}
 }
 
 func (m *Machine) took(step assembler.Step, err error) {
@@ -336,6 +341,7 @@ func (c Counters) plus(d Counters) Counters {
 	c.IdleSteps += d.IdleSteps
 	c.Replayed += d.Replayed
 	c.Skipped += d.Skipped
+	c.Streamed += d.Streamed
 	c.Bytes += d.Bytes
 	if !d.LastCommit.IsZero() {
 		c.LastCommit = d.LastCommit
