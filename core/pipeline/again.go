@@ -7,7 +7,6 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
-	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 )
 
@@ -45,10 +44,6 @@ func (p *Pipeline) afterSession(err error) error {
 		return nil
 	case errors.As(err, &next):
 		return next
-	case errors.Is(err, assembler.ErrUnclear):
-		// Sent whole, it has no such part; for the rest of this run so is everything.
-		p.options.Source.Streaming = false
-		return &again{StateStarting, reconnectMin, assembler.ErrUnclear}
 	case errors.Is(err, assembler.ErrUnclear):
 		// Sent whole, it has no such part; for the rest of this run so is everything.
 		p.options.Source.Streaming = false
