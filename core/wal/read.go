@@ -136,10 +136,9 @@ func (c *Conn) readSome(ctx context.Context, p []byte) (int, error) {
 	}
 }
 
-func isTimeout(err error) bool {
-	var netErr net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &netErr) && netErr.Timeout()
-}
+// isTimeout reports that our own deadline ended a read. A peer that the kernel gave up
+// (ETIMEDOUT) calls itself a timeout too, and is a lost connection.
+func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // watch lets a context end a blocked read, by a read deadline in the past. It stays on
 // the context it has, since setting it up for each read would cost more than the read.
