@@ -15,6 +15,9 @@ type Config struct {
 	SenderTimeout  Duration `yaml:"sender_timeout" env:"REPLICANT_SENDER_TIMEOUT" flag:"sender-timeout" group:"Source" default:"10s" description:"After this long without an answer the server gives the connection up (wal_sender_timeout of our connection alone)."`
 	StatusInterval Duration `yaml:"status_interval" env:"REPLICANT_STATUS_INTERVAL" flag:"status-interval" group:"Source" default:"5s" description:"How often the confirmed position is told to the server at least."`
 
+	Streaming string `yaml:"streaming" env:"REPLICANT_STREAMING" flag:"streaming" group:"Source" default:"off" enum:"off,on" description:"on: take large transactions while they are in progress, so that less is left to do at their commit. What does not fit in memory goes to spill.dir. off: the server keeps each until it commits."`
+	Spill     Spill  `yaml:"spill"`
+
 	Sink     Sink     `yaml:"sink"`
 	Delivery Delivery `yaml:"delivery"`
 
@@ -26,6 +29,12 @@ type Config struct {
 
 	Admin Admin `yaml:"admin"`
 	Log   Log   `yaml:"log"`
+}
+
+// Spill says where transactions in progress go, with streaming on.
+type Spill struct {
+	Dir string `yaml:"dir" env:"REPLICANT_SPILL_DIR" flag:"spill-dir" group:"Source" shown:"a folder of this user in the system's temporary one" description:"Folder for what does not fit in memory of transactions in progress; each slot has its own in it. Files there hold rows, have no name while they are used and are not needed after an end of any kind."`
+	Max Size   `yaml:"max" env:"REPLICANT_SPILL_MAX" flag:"spill-max" group:"Source" default:"1GiB" description:"Most that these files hold together. Above it the sidecar halts, as a disk that runs full would stop others too."`
 }
 
 // Sink says where the sink is and how to talk to it.

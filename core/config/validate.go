@@ -132,6 +132,9 @@ func (v *validator) delivery(d *Delivery) {
 }
 
 func (v *validator) limits(c *Config) {
+	if c.Spill.Max < 1 {
+		v.add("spill.max", "must be more than 0")
+	}
 	if c.DrainTimeout <= 0 {
 		v.add("drain_timeout", "must be more than 0")
 	}
