@@ -26,7 +26,7 @@ import (
 )
 
 // patience bounds every wait; nothing sleeps for it.
-const patience = 60 * time.Second
+const patience = 30 * time.Second
 
 // road is a source, a destination, and a sidecar between them that may end and begin
 // again. Its sink runs in this process, or as one of its own.
@@ -255,4 +255,3 @@ func (r *road) tx(n int, changes int, statements ...string) {
 	sql += fmt.Sprintf("INSERT INTO ledger VALUES (1, %d, %d); COMMIT", n, changes+1)
 	r.source.Exec(r, sql)
 }
-

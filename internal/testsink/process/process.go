@@ -9,14 +9,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
-
-const program = "github.com/replicant-sidecar/replicant-sidecar/internal/testsink/cmd"
 
 // The environment that a process gets beside what Options say.
 const (
@@ -25,33 +22,9 @@ const (
 	envWitness = "REPLICANT_FAILPOINT_WITNESS"
 )
 
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "testsink")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "testsink")
-	out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", path, program).CombinedOutput()
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return "", fmt.Errorf("build the test sink: %w: %s", err, out)
-	}
-	return path, nil
-})
-
-// Build builds the program once in this process, with failpoints. Clean removes it.
-func Build() (string, error) { return built() }
-
-// Clean removes what Build made. Call it at the end of TestMain.
-func Clean() {
-	if path, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-}
-
 // Options of a process.
 type Options struct {
-	// Program is built by Build when empty.
+	// Program is the one that Prepare built when empty.
 	Program string
 	// Socket to listen on. Its path must be short. A sink that is started again keeps it.
 	Socket string
@@ -75,9 +48,8 @@ const startTimeout = 20 * time.Second
 // Start starts a sink and waits until it listens.
 func Start(o Options) (*Process, error) {
 	if o.Program == "" {
-		var err error
-		if o.Program, err = Build(); err != nil {
-			return nil, err
+		if o.Program = os.Getenv(envProgram); o.Program == "" {
+			return nil, errors.New("there is no program: TestMain calls Prepare first")
 		}
 	}
 	p := &Process{Address: "unix:" + o.Socket, cmd: exec.Command(o.Program), ended: make(chan struct{})}
