@@ -81,7 +81,7 @@ func (p *Pipeline) afterSinkError(failed *core.SinkError) error {
 		}
 		return &again{StateSinkUnavailable, unauthorizedInterval, failed}
 	}
-	if failed.NeverSent || failed.Class == core.ClassAway {
+	if failed.NeverSent || failed.Class == core.ClassAway || asks(failed.Call) {
 		return &again{StateSinkUnavailable, 0, failed}
 	}
 	status := p.board.current.Load()
@@ -89,6 +89,16 @@ func (p *Pipeline) afterSinkError(failed *core.SinkError) error {
 		return err
 	}
 	return &again{StateSinkUnavailable, 0, failed}
+}
+
+// asks reports a call that leaves nothing in doubt, since it changes nothing or, a claim,
+// may be repeated: it is made again without end. Only units are bounded.
+func asks(call string) bool {
+	switch call {
+	case "GetCapabilities", "Checkpoint", "HandleSessionIdentity", "HandleSlotOrigin":
+		return true
+	}
+	return false
 }
 
 // startRefusal turns what the sink answered before a stream began into the start's own

@@ -71,6 +71,28 @@ func TestDoubtIsBounded(t *testing.T) {
 	}
 }
 
+// A question leaves nothing in doubt: it is asked without end.
+func TestQuestionsAreAskedWithoutEnd(t *testing.T) {
+	p, _ := still(t, sinktest.NewMemory())
+	var next *again
+	for range 20 {
+		for _, call := range []string{"GetCapabilities", "Checkpoint", "HandleSessionIdentity", "HandleSlotOrigin"} {
+			require.ErrorAs(t, p.afterSession(&core.SinkError{Class: core.ClassSuspicious, Call: call}), &next)
+			require.ErrorAs(t, p.afterSession(&core.SinkError{Class: core.ClassUnknown, Call: call}), &next)
+		}
+	}
+}
+
+// A unit that was too big and ended the session is not cut in half: the first half of it
+// is done.
+func TestTooBigAtTheEndOfASession(t *testing.T) {
+	failed := &core.SinkError{Class: core.ClassTooBig, Call: "HandleTransaction"}
+	_, ok := answer(failed)
+	require.True(t, ok)
+	_, ok = answer(&again{StateStarting, reconnectMin, failed})
+	require.False(t, ok)
+}
+
 func TestFailuresOfASinkCarryNoTextOfIts(t *testing.T) {
 	for name, err := range map[string]error{
 		"any error": errors.New(hidden), "wrapped": fmt.Errorf("%s: %w", hidden, context.DeadlineExceeded),

@@ -270,18 +270,21 @@ func (c *libCourier) introduceAgain(ctx context.Context, at core.LSN, pace *back
 	}
 }
 
-// unknown counts what has no answer; a sink that is away is no case of doubt.
+// unknown counts what has no answer; a sink that is away is no case of doubt, nor is a
+// question.
 func (c *libCourier) unknown(at core.LSN, failed *core.SinkError) error {
-	if failed.NeverSent || failed.Class == core.ClassAway {
+	if failed.NeverSent || failed.Class == core.ClassAway || asks(failed.Call) {
 		return nil
 	}
 	return c.doubt.note(at, failed, c.pipeline.caps.Limits.Resolved().CallDuration)
 }
 
-// answer is what a sink answered, unless that has become a halt already.
+// answer is what a sink answered, unless that has become a halt or the end of the session
+// already.
 func answer(err error) (*core.SinkError, bool) {
 	var failed *core.SinkError
-	if isHalt(err) || !errors.As(err, &failed) {
+	var next *again
+	if isHalt(err) || errors.As(err, &next) || !errors.As(err, &failed) {
 		return nil, false
 	}
 	return failed, true

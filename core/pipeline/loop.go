@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -149,7 +148,7 @@ func (l *loop) alarm() <-chan time.Time {
 
 // answered takes the sink's answer: progress, smaller units, or the end of the session.
 func (l *loop) answered(r result) error {
-	var failed *core.SinkError
+	failed, ok := answer(r.err)
 	switch {
 	case r.err == nil:
 		idle := l.machine.flight.idle != 0
@@ -168,7 +167,7 @@ func (l *loop) answered(r result) error {
 			_ = failpoint.Hit(failpoint.IdleTold)
 		}
 		return nil
-	case errors.As(r.err, &failed) && failed.Class == core.ClassTooBig:
+	case ok && failed.Class == core.ClassTooBig:
 		return l.machine.TooBig()
 	}
 	return r.err
