@@ -37,6 +37,7 @@ func dialSocket(dial dialFunc, nap bool) dialFunc {
 // stream begins the reading of frames. It must not run beside Read.
 func (s *socket) stream(readAhead bool) {
 	s.streaming = true
+	s.Conn = offPoller(s.Conn)
 	if readAhead {
 		s.ahead = make([]byte, bufferSize)
 	}
