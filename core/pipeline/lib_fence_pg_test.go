@@ -23,6 +23,7 @@ func (s *libScene) evict(t *testing.T) {
 
 // TestLibZombieCall: an owner that was paused before its call wakes up after a takeover.
 func TestLibZombieCall(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	hold := newGate()
 	s.sink.Arrive = once(1, hold.pass)
@@ -45,6 +46,7 @@ func TestLibZombieCall(t *testing.T) {
 // TestLibZombieWrite: an owner that was paused between the sink's OK and its row write
 // finds the row moved on, and stops for good (L6).
 func TestLibZombieWrite(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	first := s.streams(t)
 	hold := newGate()
@@ -72,6 +74,7 @@ func TestLibZombieWrite(t *testing.T) {
 // TestLibLateWrite: a row write that was given up and is executed after newer ones matches
 // nothing (L11).
 func TestLibLateWrite(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	r := s.streams(t)
 	var late checkpoint.Move
@@ -90,6 +93,7 @@ func TestLibLateWrite(t *testing.T) {
 
 // TestLibLostAnswer: a row write whose answer was lost is found done, and not repeated.
 func TestLibLostAnswer(t *testing.T) {
+	t.Parallel()
 	for name, store := range stores {
 		t.Run(name, func(t *testing.T) {
 			s := newLibScene(t, pgtest.Shared(t, 17), store)
@@ -118,6 +122,7 @@ func moveOnce(act func(checkpoint.Move) error) func(checkpoint.Move) error {
 // TestLibSinkRestarts: a sink that comes back with an empty memory is introduced again, and
 // nothing is repeated.
 func TestLibSinkRestarts(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	r := s.streams(t)
 	for i := range 3 {
@@ -135,6 +140,7 @@ func TestLibSinkRestarts(t *testing.T) {
 // TestLibPausedPredecessor: the sink has restarted with an empty memory, and a paused
 // predecessor speaks to it first. It learns the instance, looks at its row, and stops (L9).
 func TestLibPausedPredecessor(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	hold := newGate()
 	s.sink.Arrive = once(1, hold.pass)
@@ -178,6 +184,7 @@ func (l *late) HandleTransaction(ctx context.Context, u *core.Unit) (core.Ack, e
 // TestLibLateHandler: the handler of a call that was given up runs after the repeat was
 // stored, and has no effect (L10).
 func TestLibLateHandler(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	sink := &late{Lib: s.sink, nth: 2, release: make(chan struct{}), result: make(chan error, 1)}
 	o := s.options()
@@ -198,6 +205,7 @@ func TestLibLateHandler(t *testing.T) {
 // TestLibFencingRequired: a sink without the fence is refused before the slot is touched,
 // unless the operator takes the risk.
 func TestLibFencingRequired(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.sink.Caps.Fencing, s.sink.Unfenced = nil, true
 	halts(t, s.options(), core.HaltFencingRequired)
@@ -215,6 +223,7 @@ func TestLibFencingRequired(t *testing.T) {
 
 // TestLibRefusedSinks: what a lib sink may not be or do.
 func TestLibRefusedSinks(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(s *libScene)
 		want  core.HaltCode

@@ -48,6 +48,7 @@ func TestLibRoad(t *testing.T) {
 
 // TestLibOneWriteABatch: a batch is one write, and no more transactions than were asked for.
 func TestLibOneWriteABatch(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.batch = 4
 	first, second := newGate(), newGate()
@@ -220,6 +221,7 @@ func judge(t *testing.T, ids []int, last, faults, bound int) {
 // TestLibDrainMidBatch: a drain stores what the sink has confirmed, tells it to Postgres,
 // and the next start repeats nothing (B4).
 func TestLibDrainMidBatch(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.batch = 9
 	hold := newGate()
@@ -242,6 +244,7 @@ func TestLibDrainMidBatch(t *testing.T) {
 
 // TestLibRefusedMidBatch: what was done before a refusal stays done.
 func TestLibRefusedMidBatch(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.batch = 9
 	hold := newGate()
@@ -264,6 +267,7 @@ func TestLibRefusedMidBatch(t *testing.T) {
 // TestLibBorders: a message and a large transaction behind an open batch: the batch is
 // stored first, and a crash after the message's OK gives the message again, the batch not.
 func TestLibBorders(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	s.batch = 9
 	s.sink.Caps.Limits = core.SinkLimits{RequestBytes: 64 << 10}
@@ -307,6 +311,7 @@ func TestLibBorders(t *testing.T) {
 
 // TestLibIdle: an idle position is written to the row, and the sink hears nothing of it.
 func TestLibIdle(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	r := s.streams(t)
 	before := s.row(t).Position

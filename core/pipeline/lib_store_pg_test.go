@@ -37,6 +37,7 @@ func away(t *testing.T) (*libScene, *pgtest.Server) {
 // TestStoreOutage: without its store nothing begins, nothing is told to Postgres, and
 // nothing is lost or repeated when the store comes back (L5).
 func TestStoreOutage(t *testing.T) {
+	t.Parallel()
 	s, pg := away(t)
 	require.NoError(t, pg.Kill())
 	r := s.start(t)
@@ -67,6 +68,7 @@ func TestStoreOutage(t *testing.T) {
 // TestStoreOutageBound: a store that stays away halts, at the start and in mid-run, and a
 // store that can be read and not written is away too.
 func TestStoreOutageBound(t *testing.T) {
+	t.Parallel()
 	refuse := func(checkpoint.Move) error { return errLost }
 	t.Run("at the start", func(t *testing.T) {
 		s, pg := away(t)
@@ -114,6 +116,7 @@ func TestStoreOutageBound(t *testing.T) {
 
 // TestStoreLost: the row is gone although the slot exists: never a fresh start (L8).
 func TestStoreLost(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	r := s.streams(t)
 	s.commit(t, 1)
@@ -132,6 +135,7 @@ func TestStoreLost(t *testing.T) {
 // TestStoreRestored: a row from a backup. Above what Postgres was told it is only a
 // repeat; below it something was told that the row does not know (L7).
 func TestStoreRestored(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	backup := func() {
 		s.db.Exec(t, "drop table if exists backup", "create table backup as table replicant_checkpoints")
@@ -169,6 +173,7 @@ func TestStoreRestored(t *testing.T) {
 
 // TestStoreChangedWhileRunning: somebody writes to our row.
 func TestStoreChangedWhileRunning(t *testing.T) {
+	t.Parallel()
 	for change, want := range map[string]core.HaltCode{
 		"update replicant_checkpoints set pos = pos + 1":                             core.HaltStoreRegress,
 		"update replicant_checkpoints set epoch = epoch + 1":                         core.HaltFenced,
@@ -188,6 +193,7 @@ func TestStoreChangedWhileRunning(t *testing.T) {
 
 // TestStoreOfAnotherSource: a row belongs to one cluster and database.
 func TestStoreOfAnotherSource(t *testing.T) {
+	t.Parallel()
 	s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
 	drained(t, s.streams(t))
 	for column, value := range map[string]string{"source_system_identifier": "7", "source_database": "other"} {
