@@ -131,6 +131,14 @@ func (s *sidecar) buildEngine(registry *prometheus.Registry) error {
 	s.closes = append(s.closes, func() { _ = sink.Close() })
 	options := engineOptions(c, s.log)
 	options.Sink = sink
+	store, err := openStore(c, s.log)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		options.Store = store
+		s.closes = append(s.closes, func() { _ = store.Close() })
+	}
 	s.engine, err = pipeline.New(options)
 	return err
 }

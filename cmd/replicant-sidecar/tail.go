@@ -72,7 +72,7 @@ func runTail(cmd *cobra.Command, output string, limit int) error {
 	})
 	options := engineOptions(s.config, log)
 	options.Sink = sink
-	options.GoForwardOnly = true
+	options.GoForwardOnly, options.Source.Messages = true, false
 	options.Delivery.Mode = pipeline.ModeTransaction
 	if !named(loaded, "slot") {
 		options.Source.Slot, options.Source.Temporary = temporarySlot(), true

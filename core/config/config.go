@@ -18,8 +18,13 @@ type Config struct {
 	Streaming string `yaml:"streaming" env:"REPLICANT_STREAMING" flag:"streaming" group:"Source" default:"off" enum:"off,on" description:"on: take large transactions while they are in progress, so that less is left to do at their commit. What does not fit in memory goes to spill.dir. off: the server keeps each until it commits."`
 	Spill     Spill  `yaml:"spill"`
 
+	Messages bool `yaml:"messages" env:"REPLICANT_MESSAGES" flag:"messages" group:"Source" default:"false" description:"Stream logical messages (pg_logical_emit_message) too: those of a transaction in it, the others by HandleMessage, once where the sink stores the position and at least once with checkpoint_store."`
+
 	Sink     Sink     `yaml:"sink"`
 	Delivery Delivery `yaml:"delivery"`
+
+	CheckpointStore CheckpointStore `yaml:"checkpoint_store"`
+	AcceptUnfenced  bool            `yaml:"accept_unfenced" env:"REPLICANT_ACCEPT_UNFENCED" flag:"accept-unfenced" group:"Checkpoint store" default:"false" description:"With checkpoint_store: take a sink without an instance fence. After a timeout or a takeover an old row may then be written over a newer one."`
 
 	GoForwardOnly  bool     `yaml:"go_forward_only" env:"REPLICANT_GO_FORWARD_ONLY" flag:"go-forward-only" group:"Start" default:"false" description:"Start an empty sink at the present end of the log. Rows that exist today never reach it."`
 	AdoptSlot      bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
@@ -59,6 +64,31 @@ type Delivery struct {
 	MaxTransactions int      `yaml:"max_transactions" env:"REPLICANT_DELIVERY_MAX_TRANSACTIONS" flag:"delivery-max-transactions" group:"Delivery" default:"1000" description:"Most transactions in one batch."`
 	MaxDelay        Duration `yaml:"max_delay" env:"REPLICANT_DELIVERY_MAX_DELAY" flag:"delivery-max-delay" group:"Delivery" default:"0s" description:"How long an idle sink waits for a batch to fill. 0 = it gets at once what is there."`
 	MaxSpan         Size     `yaml:"max_span" env:"REPLICANT_DELIVERY_MAX_SPAN" flag:"delivery-max-span" group:"Delivery" default:"16MiB" description:"Most WAL that one batch spans."`
+}
+
+// CheckpointStore keeps the position where the sink does not: in one of two places.
+type CheckpointStore struct {
+	Postgres StorePostgres `yaml:"postgres"`
+	File     StoreFile     `yaml:"file"`
+	Batch    StoreBatch    `yaml:"batch"`
+	Wait     Duration      `yaml:"wait" env:"REPLICANT_CHECKPOINT_STORE_WAIT" flag:"checkpoint-store-wait" group:"Checkpoint store" default:"10m" description:"How long a store that does not answer is tried before the halt store_unavailable."`
+}
+
+// StorePostgres is a table with one row a stream.
+type StorePostgres struct {
+	DSN   DSN    `yaml:"dsn" env:"REPLICANT_CHECKPOINT_STORE_POSTGRES_DSN" flag:"checkpoint-store-postgres-dsn" group:"Checkpoint store" secret:"true" description:"Keep the position in a table of this database, for a sink that implements HandleTransaction only. The table is made on first use."`
+	Table string `yaml:"table" env:"REPLICANT_CHECKPOINT_STORE_POSTGRES_TABLE" flag:"checkpoint-store-postgres-table" group:"Checkpoint store" default:"replicant_checkpoints" description:"Name of that table, without a schema: it is looked for along the search path of the role."`
+}
+
+// StoreFile is a directory with one file a stream.
+type StoreFile struct {
+	Dir string `yaml:"dir" env:"REPLICANT_CHECKPOINT_STORE_FILE_DIR" flag:"checkpoint-store-file-dir" group:"Checkpoint store" description:"Keep the position in a file of this directory instead, which stays on this machine and belongs to one process at a time."`
+}
+
+// StoreBatch writes the position once for several transactions.
+type StoreBatch struct {
+	MaxTransactions int      `yaml:"max_transactions" env:"REPLICANT_CHECKPOINT_STORE_BATCH_MAX_TRANSACTIONS" flag:"checkpoint-store-batch-max-transactions" group:"Checkpoint store" default:"1" description:"Most transactions for one write of the position, and so the most that a crash repeats. 1 = a write after each."`
+	MaxDelay        Duration `yaml:"max_delay" env:"REPLICANT_CHECKPOINT_STORE_BATCH_MAX_DELAY" flag:"checkpoint-store-batch-max-delay" group:"Checkpoint store" default:"0s" description:"How long an idle sink waits for such a batch to fill. 0 = it gets at once what is there."`
 }
 
 // Admin is the HTTP port for probes, metrics and the status page.

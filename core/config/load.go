@@ -71,6 +71,7 @@ func Load(from Sources, required ...string) (*Loaded, error) {
 		l.out.StreamID = l.out.Slot
 	}
 	l.validate(required)
+	l.exclusions()
 	return l.out, halt(l.faults)
 }
 

@@ -151,6 +151,7 @@ func quoteWord(value string) string {
 // Redacted is a copy that may be shown: secrets are masked for good.
 func (c Config) Redacted() Config {
 	c.Source = DSN(c.Source.String())
+	c.CheckpointStore.Postgres.DSN = DSN(c.CheckpointStore.Postgres.DSN.String())
 	return c
 }
 

@@ -34,6 +34,7 @@ func (c *Config) Validate(required ...string) error {
 	v.source(c)
 	v.sink(&c.Sink)
 	v.delivery(&c.Delivery)
+	v.store(c)
 	v.limits(c)
 	v.enums(c)
 	v.admin(&c.Admin)
