@@ -120,3 +120,47 @@ func push(t *testing.T, a *Assembler, messages ...pgoutput.Message) Step {
 	}
 	return last
 }
+
+// body is a message behind its tag, as Postgres writes it.
+func body(m *pgoutput.Message) (b []byte) {
+	be := binary.BigEndian
+	text := func(s string) { b = append(append(b, s...), 0) }
+	image := func(t pgoutput.Tuple) { b = append(be.AppendUint16(b, uint16(t.Columns)), t.Raw...) }
+	flag := map[bool]byte{true: 1}
+	switch m.Kind {
+	case pgoutput.KindInsert, pgoutput.KindUpdate, pgoutput.KindDelete:
+		b = be.AppendUint32(b, m.RelationOID)
+		if m.OldKind != 0 {
+			b = append(b, m.OldKind)
+			image(m.Old)
+		}
+		if m.HasNew {
+			b = append(b, 'N')
+			image(m.New)
+		}
+	case pgoutput.KindTruncate:
+		b = append(be.AppendUint32(b, uint32(len(m.Truncate.OIDs))), flag[m.Truncate.Cascade]|flag[m.Truncate.RestartIdentity]<<1)
+		for _, oid := range m.Truncate.OIDs {
+			b = be.AppendUint32(b, oid)
+		}
+	case pgoutput.KindMessage:
+		b = be.AppendUint64(append(b, flag[m.Message.Transactional]), uint64(m.LSN))
+		text(string(m.Message.Prefix))
+		b = append(be.AppendUint32(b, uint32(len(m.Message.Content))), m.Message.Content...)
+	case pgoutput.KindType:
+		b = be.AppendUint32(b, m.Type.OID)
+		text(m.Type.Schema)
+		text(m.Type.Name)
+	case pgoutput.KindRelation:
+		b = be.AppendUint32(b, m.Relation.OID)
+		text(m.Relation.Schema)
+		text(m.Relation.Name)
+		b = be.AppendUint16(append(b, byte(m.Relation.Identity)), uint16(len(m.Relation.Columns)))
+		for _, c := range m.Relation.Columns {
+			b = append(b, flag[c.Identity])
+			text(c.Name)
+			b = be.AppendUint32(be.AppendUint32(b, c.TypeOID), uint32(c.TypeModifier))
+		}
+	}
+	return b
+}

@@ -123,9 +123,12 @@ func (a *Assembler) inBlock(m *pgoutput.Message) (Step, *core.Halt) {
 			return StepNone, framing("a message without transaction inside a block")
 		}
 		tx.messages = true
+	case pgoutput.KindInsert, pgoutput.KindUpdate, pgoutput.KindDelete, pgoutput.KindTruncate, pgoutput.KindType:
+	default:
+		return StepNone, framing("%s inside a block", m.Kind)
 	}
 	if m.SubXID == 0 {
-		return StepNone, framing("%s inside a block", m.Kind)
+		return StepNone, framing("%s without its subtransaction inside a block", m.Kind)
 	}
 	tx.add(&a.streams.held, m.SubXID, byte(m.Kind), m.Body)
 	return StepNone, a.relieve()
