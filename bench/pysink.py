@@ -9,7 +9,7 @@ import grpc
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "python-sink"
 sys.path.insert(0, str(EXAMPLE / "gen"))
-from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2
+from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2  # noqa: E402
 
 
 class NullSink(sink_pb2_grpc.SinkServiceServicer):

@@ -65,10 +65,12 @@ func (c *Conn) fill(ctx context.Context, b *Batch) error {
 	}
 	have := copy(b.buf, c.rest)
 	c.rest = b.buf[:have]
-	n, err := c.readSome(ctx, b.buf[have:])
-	c.rest = b.buf[:have+n]
-	if err != nil {
-		return err
+	if size == 0 || size > have { // what came with the answer to START may be whole
+		n, err := c.readSome(ctx, b.buf[have:])
+		c.rest = b.buf[:have+n]
+		if err != nil {
+			return err
+		}
 	}
 	used, err := c.take(b, c.rest)
 	c.rest, c.readErr = c.rest[used:], err

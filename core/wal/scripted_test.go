@@ -1,8 +1,6 @@
 package wal_test
 
 import (
-	"context"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,8 +22,6 @@ type script struct {
 	conn   *wal.Conn
 	stream *waltest.Stream
 }
-
-type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 func scriptedOptions(server *waltest.Server) wal.Options {
 	return wal.Options{DSN: waltest.DSN, Slot: "s", Publications: []string{"p"}, DialFunc: server.Dial, NoNap: true}

@@ -40,7 +40,6 @@ type recorder struct {
 	mu    sync.Mutex
 	calls []string
 	units []core.Unit
-	large []core.Change
 	err   error
 	panic any
 }
