@@ -86,8 +86,8 @@ type Transaction struct {
 	CommitTime time.Time
 	Origin     string
 	Changes    []Change
-	// Size is the encoded size of the changes in bytes, an upper bound that is off by
-	// at most two bytes a change; see Change.EncodedMax.
+	// Size is the encoded size of the changes in bytes, an upper bound that is off by a
+	// few bytes a change; see Change.EncodedMax.
 	Size int
 }
 

@@ -82,13 +82,12 @@ func (t Tuple) Values() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		kinds, rest := t.Kinds(), t.packed[t.values:]
 		for i := range kinds {
-			size, n := binary.Uvarint(rest[1:])
-			text := rest[1+n : 1+n+int(size)]
-			rest = rest[1+n+int(size):]
+			size, head := valueSize(rest)
 			v := Value{Kind: ValueKind(kinds[i])}
 			if v.Kind == ValueText {
-				v.Text = text
+				v.Text = rest[head : head+size]
 			}
+			rest = rest[head+size:]
 			if !yield(i, v) {
 				return
 			}
@@ -131,12 +130,11 @@ func ParseTuple(packed []byte) (Tuple, error) {
 	t := Tuple{packed: packed, columns: uint16(columns), values: uint16(start), set: true}
 	rest := packed[start:]
 	for _, kind := range t.Kinds() {
-		size, ok := valueSize(rest)
-		if !ok || !knownKind(ValueKind(kind), size) {
+		size, head := valueSize(rest)
+		if head == 0 || !knownKind(ValueKind(kind), size) {
 			return Tuple{}, ErrBadTuple
 		}
-		_, n := binary.Uvarint(rest[1:])
-		rest = rest[1+n+size:]
+		rest = rest[head+size:]
 	}
 	if len(rest) != 0 {
 		return Tuple{}, ErrBadTuple
@@ -144,15 +142,23 @@ func ParseTuple(packed []byte) (Tuple, error) {
 	return t, nil
 }
 
-func valueSize(rest []byte) (int, bool) {
+// valueSize reads the tag and length that begin rest: the value's size, and the bytes
+// before it, 0 when they do not fit.
+func valueSize(rest []byte) (size, head int) {
 	if len(rest) < 2 || rest[0] != tagValue {
-		return 0, false
+		return 0, 0
 	}
-	size, n := binary.Uvarint(rest[1:])
-	if n <= 0 || size > uint64(len(rest)-1-n) {
-		return 0, false
+	if short := int(rest[1]); short < 0x80 {
+		if short > len(rest)-2 {
+			return 0, 0
+		}
+		return short, 2
 	}
-	return int(size), true
+	long, n := binary.Uvarint(rest[1:])
+	if n <= 0 || long > uint64(len(rest)-1-n) {
+		return 0, 0
+	}
+	return int(long), 1 + n
 }
 
 func knownKind(kind ValueKind, size int) bool {
