@@ -22,7 +22,7 @@ func frames(data []byte) (all [][]byte) {
 // Whatever sequence of messages comes, nothing panics, errors are halts that stay, and
 // a transaction that is handed out is framed, described and well formed.
 func FuzzPush(f *testing.F) {
-	for _, story := range []string{"basic_dml", "messages", "truncate_many", "origin", "identity", "names"} {
+	for _, story := range []string{"basic_dml", "messages", "truncate_many", "origin", "identity", "names", "stream_live", "ddl_stream_live", "ddl_two_streams", "message_stream", "stream_v4"} {
 		r, err := golden.Read(recordings + "/" + story + ".pg18.pgout")
 		require.NoError(f, err)
 		for _, s := range r.Sessions {
@@ -37,7 +37,12 @@ func FuzzPush(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, cutEvery uint8) {
-		d, a := pgoutput.NewDecoder(pgoutput.Options{}), New(Options{Slab: 64})
+		d, spill := pgoutput.NewDecoder(pgoutput.Options{Streaming: true}), &memorySpill{}
+		a := New(Options{Slab: 64, Resident: 100, Spill: spill})
+		defer func() {
+			a.Close()
+			require.Zero(t, spill.open)
+		}()
 		var m pgoutput.Message
 		watch := watcher{}
 		for _, frame := range frames(data) {
@@ -45,14 +50,22 @@ func FuzzPush(f *testing.F) {
 				return
 			}
 			step, err := a.Push(&m)
-			if err != nil {
-				_, ok := core.AsHalt(err)
-				require.True(t, ok)
-				_, again := a.Push(&m)
-				require.Same(t, err, again)
-				return
+			for {
+				if err != nil {
+					_, ok := core.AsHalt(err)
+					require.True(t, ok)
+					_, again := a.Push(&m)
+					require.Same(t, err, again)
+					return
+				}
+				watch.step(t, a, &m, step, int(cutEvery))
+				_, resident := a.InProgress()
+				require.LessOrEqual(t, resident, 100)
+				if !a.Replaying() {
+					break
+				}
+				step, err = a.Replay()
 			}
-			watch.step(t, a, &m, step, int(cutEvery))
 		}
 	})
 }

@@ -108,15 +108,25 @@ func (h *holding) highest() uint32 {
 // after reports whether transaction id a was assigned after b: ids wrap around.
 func after(a, b uint32) bool { return int32(a-b) > 0 }
 
-// cutOff takes a subtransaction's frames off the end of the tail, where they stand if it
-// was rolled back at once. It reports whether more of it may be held elsewhere.
-func (h *holding) cutOff(all *holdings, sub uint32) (more bool) {
-	for last := len(h.runs) - 1; last >= 0 && h.runs[last].sub == sub; last-- {
-		all.resident -= len(h.tail) - h.runs[last].start
-		h.tail = h.tail[:h.runs[last].start]
-		h.frames -= h.runs[last].frames
-		h.runs = h.runs[:last]
+// last is the subtransaction of the last frames of the tail; 0 is none.
+func (h *holding) last() uint32 {
+	if last := len(h.runs) - 1; last >= 0 {
+		return h.runs[last].sub
 	}
+	return 0
+}
+
+// cutOff takes the last stretch off the tail.
+func (h *holding) cutOff(all *holdings) {
+	last := len(h.runs) - 1
+	all.resident -= len(h.tail) - h.runs[last].start
+	h.tail = h.tail[:h.runs[last].start]
+	h.frames -= h.runs[last].frames
+	h.runs = h.runs[:last]
+}
+
+// mayHold is false if certainly nothing of a subtransaction is held: ids rise.
+func (h *holding) mayHold(sub uint32) bool {
 	highest := h.highest()
 	return highest != 0 && !after(sub, highest)
 }

@@ -165,13 +165,34 @@ func (a *Assembler) streamAbort(m *pgoutput.Message) *core.Halt {
 	case m.SubXID == m.XID:
 		a.streams.held.drop(&tx.holding)
 		delete(a.streams.byXID, m.XID)
-	case tx.cutOff(&a.streams.held, m.SubXID):
-		if tx.aborted == nil {
-			tx.aborted = map[uint32]struct{}{}
-		}
-		tx.aborted[m.SubXID] = struct{}{}
+	default:
+		tx.rollBack(&a.streams.held, m.SubXID)
 	}
 	return nil
+}
+
+// rollBack drops a subtransaction. Where it stands at the end of what is in memory, as it
+// does when it is rolled back at once, it is cut off; a loop of such savepoints costs
+// nothing. Elsewhere it is left out at the replay.
+func (tx *inProgress) rollBack(all *holdings, sub uint32) {
+	if tx.aborted == nil {
+		tx.aborted = map[uint32]struct{}{}
+	}
+	tx.aborted[sub] = struct{}{}
+	gone := []uint32{sub}
+	for {
+		last := tx.last()
+		if _, aborted := tx.aborted[last]; !aborted {
+			break
+		}
+		tx.cutOff(all)
+		gone = append(gone, last)
+	}
+	for _, id := range gone {
+		if !tx.mayHold(id) {
+			delete(tx.aborted, id)
+		}
+	}
 }
 
 // streamCommit opens the transaction as Begin does and readies its content for Replay.
