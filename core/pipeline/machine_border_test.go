@@ -89,3 +89,16 @@ func TestMachineNothingLeavesAfterAHalt(t *testing.T) {
 	require.Zero(t, r.m.Deadline())
 	require.Equal(t, core.LSN(100), r.m.Confirmable())
 }
+
+// Nor does what it says between the blocks' begin and end of a transaction in progress.
+func TestMachineKeepaliveInsideABlockIsForgotten(t *testing.T) {
+	r := newRig(t, nil)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindStreamStart, XID: 7, First: true})
+	r.m.Keepalive(900, true)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindStreamStop})
+	r.later(time.Hour)
+	r.nothing()
+	require.NoError(t, r.m.Halted())
+	r.m.Keepalive(910, true)
+	require.Equal(t, core.LSN(910), r.next().Checkpoint, "a transaction in progress ends above it")
+}
