@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# Arguments for `make demo` and `make bench`.
+# Arguments for `make demo`, `make bench` and `make mutants`.
 ARGS ?=
 # How long each fuzz target runs in fuzz-smoke.
 FUZZTIME ?= 3s
@@ -59,6 +59,10 @@ test-model: ## the exhaustive models of the protocols, sets that take about a mi
 .PHONY: model-long
 model-long: ## the models' large sets too: two timeouts, three incarnations (4 GB, many minutes)
 	REPLICANT_MODEL=long go test -p 1 -v -timeout 3h ./internal/model/...
+
+.PHONY: mutants
+mutants: postgres python ## break the program on purpose, a patch at a time; ARGS="-only 003,010"
+	@go run ./internal/mutants $(ARGS)
 
 .PHONY: test-python
 test-python: python ## the tests of the Python sink

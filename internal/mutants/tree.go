@@ -42,7 +42,8 @@ func copyTree(ctx context.Context, root, dir string) (*tree, error) {
 		if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
 			continue // the tests that need it say so
 		}
-		if err := os.Symlink(from, filepath.Join(dir, name)); err != nil {
+		to := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Symlink(from, to)); err != nil {
 			return nil, err
 		}
 	}
