@@ -66,17 +66,21 @@ type table struct {
 }
 
 // published lists a publication's tables with the columns that are streamed: those of a
-// column list (15 and later), else all that are not generated.
+// column list (15 and later), else all; generated ones only where 18 says so.
 func published(ctx context.Context, source *pgconn.PgConn, publication string) (list []table, err error) {
-	columns, filter := "NULL::name[]", "NULL"
-	if strings.SplitN(source.ParameterStatus("server_version"), ".", 2)[0] != "14" {
+	columns, filter, stored := "NULL::name[]", "NULL", "a.attgenerated = ''"
+	switch strings.SplitN(source.ParameterStatus("server_version"), ".", 2)[0] {
+	case "14":
+	case "15", "16", "17":
 		columns, filter = "p.attnames", "p.rowfilter"
+	default:
+		columns, filter, stored = "p.attnames", "p.rowfilter", "true"
 	}
 	sql := `SELECT quote_ident(p.schemaname) || '.' || quote_ident(p.tablename), ` + filter + `, quote_ident(a.attname)
 FROM pg_publication_tables p JOIN pg_class c ON c.relname = p.tablename
 JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = p.schemaname
 LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-AND CASE WHEN ` + columns + ` IS NULL THEN a.attgenerated = '' ELSE a.attname = ANY (` + columns + `) END
+AND ` + stored + ` AND (` + columns + ` IS NULL OR a.attname = ANY (` + columns + `))
 WHERE p.pubname = $1 ORDER BY 1, a.attname COLLATE "C"`
 	err = query(ctx, source, sql, func(v [][]byte) error {
 		name := string(v[0])
