@@ -167,3 +167,27 @@ func TestUnreadableCheckpointIsNotEmpty(t *testing.T) {
 		})
 	}
 }
+
+// obliging answers every claim with the epoch it likes.
+type obliging struct {
+	*sinktest.Memory
+	epoch uint64
+}
+
+func (o obliging) Checkpoint(context.Context, core.CheckpointRequest) (core.Checkpoint, error) {
+	return core.Checkpoint{Position: 10, Epoch: o.epoch}, nil
+}
+
+func TestClaimIsAnsweredWithItsEpoch(t *testing.T) {
+	for epoch, good := range map[uint64]bool{0: false, 3: false, 4: true, 5: false} {
+		sink := obliging{sinktest.NewMemory(), epoch}
+		p, _ := still(t, sink)
+		claimed, err := p.owner(sink.Caps).claim(t.Context(), core.SourceIdentity{}, core.Checkpoint{Position: 10, Epoch: 3})
+		if good {
+			require.NoError(t, err)
+			require.Equal(t, epoch, claimed.Epoch)
+			continue
+		}
+		require.Equal(t, core.HaltSinkContract, haltCode(t, err))
+	}
+}

@@ -303,3 +303,22 @@ func TestSinkThatWentBackGetsWhatItLost(t *testing.T) {
 		require.EqualValues(p, 1, p.run.Status().Rewound)
 	})
 }
+
+// A clean stop leaves open what is in doubt, and tells Postgres nothing of it.
+func TestDrainConfirmsNothingInDoubt(t *testing.T) {
+	inBubble(t, func(p *play) {
+		answer := make(chan error)
+		p.sink.Before = func(core.Call, core.LSN) error { return <-answer }
+		p.begin()
+		stream := p.stream(base)
+		p.transaction(stream, base+0x100)
+		p.pass(time.Second)
+		p.run.Drain()
+		p.pass(time.Second)
+		require.Equal(p, pipeline.StateDraining, p.run.Status().State, "the unit in flight is waited for")
+		answer <- context.DeadlineExceeded
+		require.NoError(p, p.run.wait(p.T))
+		require.NotEmpty(p, stream.Statuses())
+		require.Equal(p, base, highest(stream))
+	})
+}
