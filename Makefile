@@ -13,6 +13,10 @@ FUZZTIME ?= 3s
 # Packages tested or built at a time. Each may start a Postgres of five majors.
 JOBS ?= 2
 
+# Groups of rows for `make windows`, and one row instead.
+GROUP ?= U S L B W
+ROW ?=
+
 export ARGS FUZZTIME
 
 BIN := bin/replicant-sidecar
@@ -63,6 +67,11 @@ model-long: ## the models' large sets too: two timeouts, three incarnations (4 G
 .PHONY: mutants
 mutants: postgres python ## break the program on purpose, a patch at a time; ARGS="-only 003,010"
 	@go run ./internal/mutants $(ARGS)
+
+.PHONY: windows
+windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W" or ROW=U7
+	@go test -c -o build/windows.test ./internal/windows
+	@cd internal/windows && REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
 
 .PHONY: test-python
 test-python: python ## the tests of the Python sink
