@@ -33,6 +33,7 @@ func engineOptions(c *config.Config, log *slog.Logger) pipeline.Options {
 		},
 		Spill:         pipeline.Spilling{Dir: spillDir(c.Spill.Dir), Max: int64(c.Spill.Max)},
 		GoForwardOnly: c.GoForwardOnly, AdoptSlot: c.AdoptSlot, AcceptTimeline: c.AcceptTimeline,
+		AcceptSchemaChange: c.AcceptSchemaChange, NoHeartbeat: !c.Heartbeat,
 		DrainTimeout: durationOf(c.DrainTimeout), SinkWait: durationOf(c.Sink.Wait), Logger: log,
 		AcceptUnfenced: c.AcceptUnfenced, StoreWait: durationOf(c.CheckpointStore.Wait),
 	}

@@ -26,11 +26,13 @@ type Config struct {
 	CheckpointStore CheckpointStore `yaml:"checkpoint_store"`
 	AcceptUnfenced  bool            `yaml:"accept_unfenced" env:"REPLICANT_ACCEPT_UNFENCED" flag:"accept-unfenced" group:"Checkpoint store" default:"false" description:"With checkpoint_store: take a sink without an instance fence. After a timeout or a takeover an old row may then be written over a newer one."`
 
-	GoForwardOnly  bool     `yaml:"go_forward_only" env:"REPLICANT_GO_FORWARD_ONLY" flag:"go-forward-only" group:"Start" default:"false" description:"Start an empty sink at the present end of the log. Rows that exist today never reach it."`
-	AdoptSlot      bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
-	AcceptTimeline uint32   `yaml:"accept_timeline" env:"REPLICANT_ACCEPT_TIMELINE" flag:"accept-timeline" group:"Start" default:"0" description:"Once, after a promotion was checked by hand: the timeline to go on with. 0 = none."`
-	DrainTimeout   Duration `yaml:"drain_timeout" env:"REPLICANT_DRAIN_TIMEOUT" flag:"drain-timeout" group:"Limits" default:"30s" description:"How long a drain waits for work in flight before it gives up. Nothing is lost then: it is sent again at the next start."`
-	OnHalt         string   `yaml:"on_halt" env:"REPLICANT_ON_HALT" flag:"on-halt" group:"Operation" default:"exit" enum:"exit,park" description:"After a halt: exit with the halt's code, or park: keep the admin port and the command up, not ready, with the reason on the page."`
+	GoForwardOnly      bool     `yaml:"go_forward_only" env:"REPLICANT_GO_FORWARD_ONLY" flag:"go-forward-only" group:"Start" default:"false" description:"Start an empty sink at the present end of the log. Rows that exist today never reach it."`
+	AdoptSlot          bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
+	AcceptTimeline     uint32   `yaml:"accept_timeline" env:"REPLICANT_ACCEPT_TIMELINE" flag:"accept-timeline" group:"Start" default:"0" description:"Once, after a promotion was checked by hand: the timeline to go on with. 0 = none."`
+	AcceptSchemaChange bool     `yaml:"accept_schema_change" env:"REPLICANT_ACCEPT_SCHEMA_CHANGE" flag:"accept-schema-change" group:"Start" default:"false" description:"Once, after the sink was adapted: go on with the shapes of tables whose change halted the last run."`
+	Heartbeat          bool     `yaml:"heartbeat" env:"REPLICANT_HEARTBEAT" flag:"heartbeat" group:"Source" default:"true" description:"Write an empty logical message into a source that has been quiet for a minute, so that its slot keeps moving."`
+	DrainTimeout       Duration `yaml:"drain_timeout" env:"REPLICANT_DRAIN_TIMEOUT" flag:"drain-timeout" group:"Limits" default:"30s" description:"How long a drain waits for work in flight before it gives up. Nothing is lost then: it is sent again at the next start."`
+	OnHalt             string   `yaml:"on_halt" env:"REPLICANT_ON_HALT" flag:"on-halt" group:"Operation" default:"exit" enum:"exit,park" description:"After a halt: exit with the halt's code, or park: keep the admin port and the command up, not ready, with the reason on the page."`
 
 	Admin Admin `yaml:"admin"`
 	Log   Log   `yaml:"log"`
