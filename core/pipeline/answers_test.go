@@ -98,6 +98,7 @@ func TestFailuresOfASinkCarryNoTextOfIts(t *testing.T) {
 		"any error": errors.New(hidden), "wrapped": fmt.Errorf("%s: %w", hidden, context.DeadlineExceeded),
 		"refusal": &core.Refusal{Reason: core.ReasonUnitRejected, Text: hidden},
 		"reason":  &core.Refusal{Reason: "NEW", Text: hidden},
+		"status":  &core.SinkError{Class: core.ClassUnknown, Call: "HandleBatch", Code: "Aborted", Detail: hidden},
 	} {
 		failed := classify("HandleBatch", err)
 		var known *core.SinkError
