@@ -27,7 +27,7 @@ type value struct {
 
 var states = []pipeline.State{
 	pipeline.StateStarting, pipeline.StateStandby, pipeline.StateCatchingUp, pipeline.StateStreaming,
-	pipeline.StateSinkUnavailable, pipeline.StateSourceAway, pipeline.StateDraining, pipeline.StateHalted,
+	pipeline.StateSinkUnavailable, pipeline.StateSourceAway, pipeline.StateStoreAway, pipeline.StateDraining, pipeline.StateHalted,
 	pipeline.StateStopped,
 }
 
@@ -66,6 +66,13 @@ func (c *collector) gauges() {
 		}
 		return 0
 	})
+	gauge("slot_held_bytes", "WAL that the server keeps for the slot.", func(s *pipeline.Status) float64 { return float64(s.Guard.HeldBytes) })
+	gauge("slot_safe_bytes", "WAL that may still be written before the slot is lost; -1 without a limit.", func(s *pipeline.Status) float64 {
+		if s.Guard.SafeBytes == nil {
+			return -1
+		}
+		return float64(*s.Guard.SafeBytes)
+	})
 	gauge("epoch", "Claim under which we write; 0 where the sink cannot fence.", func(s *pipeline.Status) float64 { return float64(s.Epoch) })
 	gauge("last_progress_timestamp_seconds", "When durable last moved or had nothing left to do; 0 before.", func(s *pipeline.Status) float64 {
 		if s.LastProgress.IsZero() {
@@ -81,6 +88,8 @@ func (c *collector) counters() {
 	}
 	counter("transactions", "Transactions that became durable.", func(s *pipeline.Status) uint64 { return s.Transactions })
 	counter("changes", "Changes in them.", func(s *pipeline.Status) uint64 { return s.Changes })
+	counter("messages", "Logical messages outside of transactions that became durable.", func(s *pipeline.Status) uint64 { return s.Messages })
+	counter("rewound", "Times the sink was found below where it stood before.", func(s *pipeline.Status) uint64 { return s.Rewound })
 	counter("units", "Units of work that the sink stored.", func(s *pipeline.Status) uint64 { return s.Units })
 	counter("bytes", "Bytes of changes in them.", func(s *pipeline.Status) uint64 { return s.Bytes })
 	counter("idle_steps", "Positions stored without a transaction.", func(s *pipeline.Status) uint64 { return s.IdleSteps })

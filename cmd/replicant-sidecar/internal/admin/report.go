@@ -45,10 +45,15 @@ type Report struct {
 	LastProgress time.Time `json:"last_progress"`
 	InFlight     bool      `json:"in_flight"`
 
+	// SlotGuard is what the slot costs the server.
+	SlotGuard SlotGuard `json:"slot_guard"`
+
 	// Counters since the start of the process. Replayed were sent again and skipped by the
 	// sink; Sessions counts replication connections that streamed.
 	Transactions uint64 `json:"transactions"`
 	Changes      uint64 `json:"changes"`
+	Messages     uint64 `json:"messages"`
+	Rewound      uint64 `json:"rewound"`
 	Units        uint64 `json:"units"`
 	Bytes        uint64 `json:"bytes"`
 	IdleSteps    uint64 `json:"idle_steps"`
@@ -58,6 +63,17 @@ type Report struct {
 
 	LastError string    `json:"last_error,omitempty"`
 	LastHalt  *HaltInfo `json:"last_halt,omitempty"`
+}
+
+// SlotGuard says how much WAL the server keeps for the slot, how much more may be written
+// before the slot is lost (absent without a limit), and how long that lasts at the
+// present rate (0 where it is not known).
+type SlotGuard struct {
+	HeldBytes   int64   `json:"held_bytes"`
+	SafeBytes   *int64  `json:"safe_bytes,omitempty"`
+	LeftSeconds float64 `json:"left_seconds"`
+	WALStatus   string  `json:"wal_status"`
+	Warning     string  `json:"warning,omitempty"`
 }
 
 // SourceInfo is the server as the replication connection showed it.
@@ -99,6 +115,8 @@ func (s *Server) report() Report {
 		Sink:   sinkInfo(st.Sink), StandbyHolder: st.StandbyHolder,
 		Received: st.Received, Durable: st.Durable, Confirmed: st.Confirmed, WALEnd: st.WALEnd,
 		LagBytes: st.LagBytes, LagSeconds: st.LagSeconds, LastProgress: st.LastProgress, InFlight: st.InFlight,
+		SlotGuard: SlotGuard{st.Guard.HeldBytes, st.Guard.SafeBytes, st.Guard.Left.Seconds(), st.Guard.WALStatus, st.Guard.Warning},
+		Messages:  st.Messages, Rewound: st.Rewound,
 		Transactions: st.Transactions, Changes: st.Changes, Units: st.Units, Bytes: st.Bytes,
 		IdleSteps: st.IdleSteps, Replayed: st.Replayed, Skipped: st.Skipped, Sessions: st.Sessions,
 		LastError: st.LastError,
