@@ -246,3 +246,6 @@ func (s *scene) gate() string {
 	s.started++
 	return filepath.Join(s.dir, fmt.Sprintf("gate%d", s.started))
 }
+
+// streams reports whether it has logged that it streams.
+func (c *sidecar) streams() bool { return strings.Contains(c.said(), `"msg":"streaming"`) }

@@ -37,7 +37,7 @@ type window struct {
 }
 
 // cases are the groups together; each file adds its own.
-var cases = slices.Concat(casesSink)
+var cases = slices.Concat(casesSource, casesSink, casesStore)
 
 func TestMain(m *testing.M) {
 	if outer, code := process.Prepare(); outer {

@@ -1,0 +1,238 @@
+package windows
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
+)
+
+const exact = "LOSS DUP0 ORD ATOM ACK MONO VAL"
+
+// casesSource are the rows of source and stream.
+var casesSource = []window{
+	{"U1", 1, "SC, P read.change=kill@1", exact, sidecarKilled(failpoint.ReadChange, 1)},
+	{"U1", 1, "SC, P read.change=kill@7", exact, sidecarKilled(failpoint.ReadChange, 7)},
+	{"U1", 1, "SC, P large.part=kill@2", exact, largeKilled(failpoint.LargePart, 2)},
+	{"U2", 1, "SC, P read.commit=kill@1", exact, sidecarKilled(failpoint.ReadCommit, 1)},
+	{"U2", 1, "SC, P read.commit=kill@4", exact, sidecarKilled(failpoint.ReadCommit, 4)},
+	{"U4", 1, "UP, Q pg_terminate_backend", exact, walsenderTerminated},
+	{"U5", 1, "UP, S SIGKILL behind status.after", exact, sourceKilled},
+	{"U5", 2, "UP, S SIGINT and start", exact, sourceRestarted},
+	{"U6", 1, "SK, S SIGSTOP for 2.5 sender timeouts", exact + " no reconnect", sinkFrozen},
+	{"U7", 1, "SC, P idle.stored=kill@1", exact + " no halt", idleKilled(failpoint.IdleStored, 1)},
+	{"U7", 1, "SC, P idle.stored=kill@2", exact + " no halt", idleKilled(failpoint.IdleStored, 2)},
+	{"U7", 2, "SC, P idle.told=kill@1", exact + " no halt", idleKilled(failpoint.IdleTold, 1)},
+	{"U7", 2, "SC, P idle.told=kill@2", exact + " no halt", idleKilled(failpoint.IdleTold, 2)},
+	{"U9", 1, "UP, Q pg_replication_slot_advance", "HALT(slot_ahead) twice", slotAdvanced("both", false)},
+	{"U12", 1, "SC twice", exact + " FENCE", twoSidecars},
+	{"U13", 1, "UP, Q PREPARE TRANSACTION", exact + " nothing before", preparedTransaction},
+	{"U20", 1, "SC, S a hundred SIGTERM", "no halt, nothing sent again", hundredStops},
+	{"U21", 1, "UP, Q advance, with idle steps before", "HALT(slot_ahead) twice", slotAdvanced("both", true)},
+	{"U21", 1, "UP, Q advance, an append log", "HALT(slot_ahead) twice", slotAdvanced("log", false)},
+	{"U21", 1, "UP, Q advance, an append log, idle before", "HALT(slot_ahead) twice", slotAdvanced("log", true)},
+}
+
+// largeKilled has a transaction above the sink's request size in pieces.
+func largeKilled(point failpoint.Point, ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.env = append(s.env, "TESTSINK_REQUEST_BYTES=65536")
+		s.base()
+		s.write()
+		s.commit(300, s.rows(300, 2000))
+		s.startSink("")
+		sidecar := s.startSidecar(fmt.Sprintf("%s=kill@%d", point, ordinal))
+		s.killed(sidecar, point)
+		s.write()
+		s.startSidecar("")
+		s.judge(0, 0)
+	}
+}
+
+// walsenderTerminated ends the walsender while the reader stands inside a transaction
+// that is larger than all buffers between them.
+func walsenderTerminated(s *scene) {
+	s.base()
+	s.commit(6000, s.rows(6000, 2000))
+	s.startSink("")
+	gate := s.gate()
+	sidecar := s.startSidecar("read.change=block:" + gate + "@5")
+	s.witnessed(sidecar, failpoint.ReadChange, "block")
+	holder := s.holder()
+	require.Equal(s.T, "true", s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder))
+	s.until("the walsender is gone", func() bool { return s.holder() != holder })
+	s.seen("walsender %s ended", holder)
+	s.release(gate)
+	s.write()
+	s.judge(0, 0)
+}
+
+// sourceKilled kills the server right behind a status that told a position.
+func sourceKilled(s *scene) {
+	s.own().base()
+	s.writeMany(3)
+	s.startSink("")
+	gate := s.gate()
+	sidecar := s.startSidecar("status.after=block:" + gate + "@2")
+	s.witnessed(sidecar, failpoint.StatusAfter, "block")
+	pid := s.server.PID()
+	require.NoError(s.T, s.server.Kill())
+	require.ErrorIs(s.T, syscall.Kill(pid, 0), syscall.ESRCH)
+	s.seen("postmaster %d killed", pid)
+	require.NoError(s.T, s.server.Restart(s.ctx))
+	s.release(gate)
+	s.write()
+	s.judge(0, 0)
+}
+
+// sourceRestarted is a fast stop and a start, under a sidecar that is busy, twice.
+func sourceRestarted(s *scene) {
+	s.own().up()
+	for range 2 {
+		s.writeMany(3)
+		pid := s.server.PID()
+		require.NoError(s.T, s.server.Stop())
+		require.NoError(s.T, s.server.Restart(s.ctx))
+		s.seen("postmaster %d stopped", pid)
+		s.write()
+		s.arrived()
+	}
+	s.judge(0, 0)
+}
+
+// sinkFrozen freezes the sink with a call in flight.
+func sinkFrozen(s *scene) {
+	s.args = append(s.args, "--sender-timeout", "2s")
+	sink, _ := s.up()
+	holder := s.holder()
+	require.NoError(s.T, sink.Signal(syscall.SIGSTOP))
+	s.writeMany(5)
+	before := s.confirmed()
+	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
+		require.Equal(s.T, holder, s.holder(), "it was thrown out")
+		require.Equal(s.T, before, s.confirmed(), "something was confirmed")
+	}
+	s.seen("sink %d frozen 5s, walsender %s stays", sink.PID(), holder)
+	require.NoError(s.T, sink.Signal(syscall.SIGCONT))
+	s.judge(0, 0)
+	require.Equal(s.T, holder, s.holder())
+}
+
+// confirmed is what the slot was told.
+func (s *scene) confirmed() string {
+	return s.ask(s.source.DSN, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", s.slot)
+}
+
+// filtered writes WAL that holds nothing for us.
+func (s *scene) filtered() {
+	s.Helper()
+	s.source.Exec(s.T, "INSERT INTO plain SELECT generate_series(1, 100)")
+}
+
+// idleKilled kills at an idle step. The slot's claim must not lead the checkpoint, and the
+// next start must not halt.
+func idleKilled(point failpoint.Point, ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.args = append(s.args, "--sender-timeout", "1s")
+		s.base()
+		s.startSink("")
+		sidecar := s.startSidecar(fmt.Sprintf("%s=kill@%d", point, ordinal))
+		for {
+			s.filtered()
+			if _, err := sidecar.Wait(300 * time.Millisecond); err == nil {
+				break
+			}
+			require.NoError(s.T, s.ctx.Err())
+		}
+		s.killed(sidecar, point)
+		s.write()
+		next := s.startSidecar("")
+		s.judge(0, 0)
+		require.Empty(s.T, next.halt())
+	}
+}
+
+// slotAdvanced moves the slot behind our back while we are down.
+func slotAdvanced(kind string, idle bool) func(*scene) {
+	return func(s *scene) {
+		s.kind = kind
+		s.args = append(s.args, "--sender-timeout", "1s")
+		s.base()
+		s.startSink("")
+		if idle {
+			sidecar := s.startSidecar("idle.told=delay:1ms")
+			s.filtered()
+			s.witnessed(sidecar, failpoint.IdleTold, "delay")
+			s.stop(sidecar)
+		}
+		s.sampled() // what follows is what ACK forbids
+		s.write()
+		s.filtered()
+		s.source.Exec(s.T, "SELECT pg_replication_slot_advance('"+s.slot+"', pg_current_wal_lsn())")
+		s.halts(s.startSidecar(""), core.HaltSlotAhead)
+	}
+}
+
+// twoSidecars: the second waits while the first works, and takes over when it is gone.
+func twoSidecars(s *scene) {
+	_, first := s.up()
+	second := s.startSidecar("")
+	s.until("the second waits", func() bool { return second.waits("standby") })
+	epoch := s.ask(s.sink.DSN, "SELECT epoch::text FROM testsink.stream WHERE stream = $1", s.slot)
+	holder := s.holder()
+	s.writeMany(5)
+	s.arrived()
+	time.Sleep(1500 * time.Millisecond) // past an attempt of the second
+	require.Equal(s.T, epoch, s.ask(s.sink.DSN, "SELECT epoch::text FROM testsink.stream WHERE stream = $1", s.slot))
+	require.Equal(s.T, holder, s.holder())
+	s.seen("standby, epoch %s stays", epoch)
+	s.kill(first)
+	s.write()
+	s.judge(0, 0)
+	s.seen("epoch %s", s.ask(s.sink.DSN, "SELECT epoch::text FROM testsink.stream WHERE stream = $1", s.slot))
+	require.Empty(s.T, second.halt())
+}
+
+// preparedTransaction: nothing before COMMIT PREPARED, then once.
+func preparedTransaction(s *scene) {
+	s.up()
+	conn := s.session()
+	line := s.line(2)
+	prepared := s.tx
+	s.do(conn, "BEGIN; INSERT INTO t VALUES (1, 'p'), (2, 'p'); "+line+"; PREPARE TRANSACTION 'w"+s.slot+"'")
+	s.shard++
+	s.tx = 0
+	s.writeMany(2)
+	s.arrived()
+	s.shard--
+	require.False(s.T, s.there(prepared), "it was told before it was committed")
+	s.seen("prepared, others pass")
+	s.do(conn, "COMMIT PREPARED 'w"+s.slot+"'")
+	s.tx = prepared
+	s.judge(0, 0)
+}
+
+// hundredStops are fifty idle and fifty busy ones. In lib mode all that is sent again
+// would stand in the log again.
+func hundredStops(s *scene) {
+	s.lib(1).base()
+	s.startSink("")
+	for n := range 100 {
+		if n >= 50 {
+			s.writeMany(3)
+		}
+		sidecar := s.startSidecar("drain.begin=delay:1ms;drain.end=delay:1ms")
+		s.until("it streams", func() bool { return sidecar.streams() })
+		s.stop(sidecar)
+		if n == 99 {
+			s.witnessed(sidecar, failpoint.DrainBegin, "delay")
+			s.witnessed(sidecar, failpoint.DrainEnd, "delay")
+		}
+	}
+	s.startSidecar("")
+	s.judge(0, 0)
+}
