@@ -11,6 +11,7 @@ import threading
 
 import grpc
 from errors import Refused, broken, refused
+from fence import NO_POSITION, Fence
 from sink.v1 import sink_pb2, types_pb2
 
 # LSNs and epochs use all 64 bits, which an INTEGER of SQLite has not: they are text.
@@ -27,7 +28,7 @@ class Store:
     """The SQLite file: one connection that writes, one lock around its transactions."""
 
     def __init__(self, path):
-        self.path, self.lock = path, threading.Lock()
+        self.path, self.lock, self.fence = path, threading.Lock(), Fence()
         self.db, self.version, self.generation = self.connect(), None, 0
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute("PRAGMA synchronous = FULL")  # a commit is on the disk when it returns
@@ -84,8 +85,10 @@ class Store:
     def admit(self, request):
         """May this call write? Tested inside the transaction that writes. The position."""
         call = request.context
+        if call.checkpoint_owner == types_pb2.CHECKPOINT_OWNER_SIDECAR:
+            return self.fence.admit(call)
         if call.checkpoint_owner != types_pb2.CHECKPOINT_OWNER_SINK:
-            raise broken("this sink keeps the checkpoint itself")
+            raise broken("who keeps the checkpoint?")
         row = stream(self.db, call.stream_id)
         if row and call.epoch < int(row["epoch"]):
             raise refused("FENCED", "another epoch rules")
@@ -100,6 +103,9 @@ class Store:
 
     def commit(self, call, request, end, position):
         """Rows and position together: the position that we are told, and never a lower one."""
+        if position == NO_POSITION:
+            self.db.execute("COMMIT")
+            return
         if request.checkpoint_lsn < max(end, 1):
             raise broken("checkpoint_lsn is missing, or below the transaction's end")
         if request.checkpoint_lsn > position:

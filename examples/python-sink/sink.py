@@ -26,7 +26,6 @@ from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2
 
 class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
     def __init__(self, path):
-        self.instance_id = os.urandom(16)
         self.store = Store(path)
         self.mirror = Mirror(self.store)
 
@@ -35,9 +34,9 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         return sink_pb2.GetCapabilitiesResponse(
             sink_name="python-sqlite-mirror",
             sink_version="1.0",
-            instance_id=self.instance_id,
+            instance_id=self.store.fence.instance_id,
             sink_kind=types_pb2.SINK_KIND_STATE_MIRROR,
-            fencing=[types_pb2.FENCING_STORED],
+            fencing=[types_pb2.FENCING_STORED, types_pb2.FENCING_INSTANCE],
             capabilities=[
                 types_pb2.CAPABILITY_CHECKPOINT,
                 types_pb2.CAPABILITY_TRANSACTION,
@@ -89,7 +88,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         with self.store.transaction():
             frame = next(frames, sink_pb2.HandleLargeTransactionRequest())
             begin = frame.begin
-            self.store.admit(begin)
+            position = self.store.admit(begin)  # holds to the end: nobody else can write now
             for frame in frames:
                 if frame.HasField("relation"):
                     relations.append(frame.relation)
@@ -101,7 +100,6 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
             end = frame.commit
             if not frame.HasField("commit") or end.change_count != changes or any(frames):
                 raise broken("a frame is missing, unknown or out of order")
-            position = self.store.admit(begin)
             if end.end_lsn > position:
                 self.store.commit(begin.context, end, end.end_lsn, position)
             else:  # we have it: what these frames did is rolled back

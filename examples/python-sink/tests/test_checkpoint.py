@@ -17,7 +17,7 @@ def test_capabilities(connect):
     second = two.stub.GetCapabilities(pb_capabilities(minor=99))
     assert first == second and len(first.instance_id) == 16
     assert first.sink_kind == t.SINK_KIND_STATE_MIRROR
-    assert list(first.fencing) == [t.FENCING_STORED]
+    assert list(first.fencing) == [t.FENCING_STORED, t.FENCING_INSTANCE]
     assert [t.Capability.Name(one)[len("CAPABILITY_") :] for one in first.capabilities] == [
         "CHECKPOINT",
         "TRANSACTION",
@@ -110,7 +110,7 @@ class TestClaim:
 
 
 class TestAdmission:
-    @pytest.mark.parametrize("owner", [0, t.CHECKPOINT_OWNER_SIDECAR, 9])
+    @pytest.mark.parametrize("owner", [0, 9])
     def test_another_owner(self, client, owner):
         with refused(code="INVALID_ARGUMENT"):
             client.transaction([LOG], insert("a"), context=client.context(checkpoint_owner=owner))
