@@ -67,7 +67,7 @@ func (h *holding) add(all *holdings, sub uint32, kind byte, body []byte) {
 	last := len(h.runs) - 1
 	if last < 0 || h.runs[last].sub != sub {
 		highest := sub
-		if before := h.highest(); before != 0 && after(before, sub) {
+		if before := h.highest(); before > sub {
 			highest = before
 		}
 		h.runs = append(h.runs, stretch{sub: sub, highest: highest, start: len(h.tail)})
@@ -105,9 +105,6 @@ func (h *holding) highest() uint32 {
 	return h.spilled
 }
 
-// after reports whether transaction id a was assigned after b: ids wrap around.
-func after(a, b uint32) bool { return int32(a-b) > 0 }
-
 // last is the subtransaction of the last frames of the tail; 0 is none.
 func (h *holding) last() uint32 {
 	if last := len(h.runs) - 1; last >= 0 {
@@ -125,11 +122,9 @@ func (h *holding) cutOff(all *holdings) {
 	h.runs = h.runs[:last]
 }
 
-// mayHold is false if certainly nothing of a subtransaction is held: ids rise.
-func (h *holding) mayHold(sub uint32) bool {
-	highest := h.highest()
-	return highest != 0 && !after(sub, highest)
-}
+// mayHold is false if certainly nothing of a subtransaction is held. Ids rise, until they
+// wrap around, so it is false for the newest.
+func (h *holding) mayHold(sub uint32) bool { return sub <= h.highest() }
 
 // spillTail moves the tail to the file.
 func (all *holdings) spillTail(h *holding) error {

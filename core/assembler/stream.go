@@ -213,7 +213,6 @@ func (a *Assembler) streamCommit(m *pgoutput.Message) (Step, *core.Halt) {
 	}
 	a.tx.Origin = tx.origin
 	delete(a.streams.byXID, m.XID)
-	a.relations.described = nil
 	a.replay = &replay{tx: tx, commit: commit, described: map[uint32]struct{}{}, decoder: pgoutput.NewDecoder(pgoutput.Options{})}
 	return step, nil
 }

@@ -179,6 +179,13 @@ func TestStreams(t *testing.T) {
 			block(7, true, of(7, one()), of(7, insert(tOID, "1"))), messages{begin(100), two(), insert(tOID, "2x"), commit(100)},
 			block(7, false, of(7, two()), of(7, insert(tOID, "3x"))), messages{streamCommit(7, 200), begin(300), insert(tOID, "4x"), commit(300)}),
 			[]string{"tx 2x", columnsDropped, columnsAdded, "tx 1 3x", "tx 4x"}},
+		"and then its last word is in force": {joined(
+			block(7, true, of(7, one()), of(7, insert(tOID, "1"))), messages{begin(100), two(), insert(tOID, "2x"), commit(100)},
+			block(7, false, of(7, table(tOID, 'd', "id*", "b", "c")), of(7, insert(tOID, "3yz"))), messages{streamCommit(7, 200), begin(300), insert(tOID, "4yz"), commit(300)}),
+			[]string{"tx 2x", columnsDropped, columnsAdded, "tx 1 3yz", "tx 4yz"}},
+		"a description that came again is newer": {joined(messages{begin(50), one(), insert(tOID, "0"), commit(50)},
+			block(7, true, of(7, two()), of(7, insert(tOID, "1x"))), messages{begin(100), one(), insert(tOID, "2"), commit(100), streamCommit(7, 200), begin(300), insert(tOID, "3"), commit(300)}),
+			[]string{"tx 0", "tx 2", columnsAdded, "tx 1x", columnsDropped, "tx 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, tell(t, Options{}, c.messages...))
@@ -343,13 +350,26 @@ func TestMessagesAndSavepointsAreUnclear(t *testing.T) {
 	push(t, a, joined(block(7, true, of(7, logical(true, 50, "p", "c"))), messages{streamAbort(7, 7)})...)
 }
 
+// What was learned of partitions stays with the description that is put back in force.
 func TestKeptLeavesOfANewerDescription(t *testing.T) {
-	const leafOID = tOID + 1
-	root, leaf := table(tOID, 'd', "id*", "a"), table(leafOID, 'f', "id*", "a*")
-	lines := tell(t, Options{}, joined(
-		block(7, true, of(7, table(tOID, 'd', "id*")), of(7, insert(tOID, "1"))),
-		messages{begin(100), root, leaf, insert(tOID, "2x"), commit(100), streamCommit(7, 200), begin(300), remove(tOID, 'K', "3x")})...)
-	require.Equal(t, []string{"tx 2x", columnsDropped, "tx 1", columnsAdded}, lines)
+	root, leaf := table(tOID, 'f', "id*", "a*"), table(tOID+1, 'd', "id*", "a")
+	s := &story{t: t, a: New(Options{})}
+	s.push(joined(
+		block(7, true, of(7, table(tOID, 'f', "id*")), of(7, insert(tOID, "1"))),
+		messages{begin(100), root, leaf, insert(tOID, "2x"), commit(100), streamCommit(7, 200), begin(300), remove(tOID, 'O', "3n")})...)
+	tx, _ := s.a.Open()
+	require.Equal(t, core.OldKey, tx.Changes[0].OldKind)
+	require.Equal(t, "3.", letters(tx.Changes[0].Old))
+}
+
+// A description at the end of a stream is no leaf of the row that follows elsewhere.
+func TestADescriptionAtTheEndOfAStreamIsNoLeaf(t *testing.T) {
+	s := &story{t: t, a: New(Options{})}
+	s.push(joined(messages{begin(50), table(tOID, 'f', "id*", "a*"), insert(tOID, "1x"), commit(50)},
+		block(7, true, of(7, table(tOID+1, 'd', "id*", "a")), of(8, insert(tOID+1, "1x"))),
+		messages{streamAbort(7, 8), streamCommit(7, 200), begin(300), remove(tOID, 'O', "3n")})...)
+	tx, _ := s.a.Open()
+	require.Equal(t, core.OldFull, tx.Changes[0].OldKind)
 }
 
 func TestCatalogFactsOfTheCommit(t *testing.T) {

@@ -134,6 +134,7 @@ func TestBrokenFilesAreFound(t *testing.T) {
 				}
 			}
 			requireHalt(t, core.HaltSpillFailed, err)
+			require.Less(t, cap(f.buf), 100, "memory was taken by an announced length")
 		})
 	}
 }
