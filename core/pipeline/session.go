@@ -67,6 +67,9 @@ func (s *session) begin(ctx context.Context) (core.LSN, error) {
 			return 0, err
 		}
 		slot, action, err := s.decide(ctx, stored)
+		if isHalt(err) {
+			err = s.sure(ctx, err)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -128,10 +131,26 @@ func (p *Pipeline) warn(caps core.Capabilities) {
 	case p.options.Store == nil && !caps.Fences(core.FencingStored):
 		p.log.Warn("the sink does not fence overtaken writers: the slot is the only lock")
 	case p.options.Store == nil && !caps.Set.Has(core.CapResumeState):
-		p.log.Info("the sink keeps no resume state: a change of shape while the sidecar is down goes unnoticed")
+		p.log.Info("the sink keeps no resume state: a change of shape while the sidecar is stopped goes unnoticed")
 	case p.options.Store != nil && !caps.Fences(core.FencingInstance):
 		p.log.Warn("unfenced sink accepted: after a timeout or takeover an old row may be written over a newer one")
 	}
+}
+
+// asked bounds a question to the source: a backend that hangs must not keep a start, and
+// the slot that it may hold, for ever.
+func asked[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
+	ask, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := question(ask)
+	if err != nil && ask.Err() != nil && ctx.Err() == nil {
+		return answer, errNoAnswer
+	}
+	return answer, err
+}
+
+func (s *session) slot(ctx context.Context) (wal.SlotState, error) {
+	return s.catalog.Slot(ctx, s.pipeline.options.Source.Slot)
 }
 
 func (s *session) connect(ctx context.Context) error {
@@ -156,7 +175,7 @@ func (s *session) close() {
 // greetSource checks server and publications and lets the sink veto the source.
 func (s *session) greetSource(ctx context.Context) error {
 	p := s.pipeline
-	server, err := s.catalog.Server(ctx)
+	server, err := asked(ctx, s.catalog.Server)
 	if err != nil {
 		return err
 	}
@@ -168,14 +187,16 @@ func (s *session) greetSource(ctx context.Context) error {
 	case server.WALLevel != "logical":
 		return core.NewHalt(core.HaltWALLevel, "connect", "wal_level is %s", server.WALLevel)
 	}
-	missing, err := s.catalog.MissingPublications(ctx, p.options.Source.Publications)
+	missing, err := asked(ctx, func(ctx context.Context) ([]string, error) {
+		return s.catalog.MissingPublications(ctx, p.options.Source.Publications)
+	})
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
 		return core.NewHalt(core.HaltPublicationMissing, "connect", "publication %q does not exist", missing[0])
 	}
-	identity, err := s.conn.Identify(ctx)
+	identity, err := asked(ctx, s.conn.Identify)
 	if err != nil {
 		return err
 	}
@@ -224,7 +245,7 @@ func (s *session) offerIdentity(ctx context.Context, current core.LSN) error {
 // bootstrap lock, so that nobody else does.
 func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotState, checkpoint.Action, error) {
 	p := s.pipeline
-	slot, err := s.catalog.Slot(ctx, p.options.Source.Slot)
+	slot, err := asked(ctx, s.slot)
 	if err != nil {
 		return slot, 0, err
 	}
@@ -273,10 +294,13 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 	if s.resumed, err = readResumeState(claimed.ResumeState); err != nil {
 		return 0, err
 	}
-	if slot, err = s.catalog.Slot(ctx, p.options.Source.Slot); err != nil {
+	if len(claimed.ResumeState) == 0 {
+		s.resumed = p.shapes // what this run has seen, where the sink keeps nothing
+	}
+	if slot, err = asked(ctx, s.slot); err != nil {
 		return 0, err
 	}
-	walEnd, err := s.catalog.CurrentLSN(ctx)
+	walEnd, err := asked(ctx, s.catalog.CurrentLSN)
 	if err != nil {
 		return 0, err
 	}
@@ -292,7 +316,8 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 		return 0, err
 	}
 	p.board.update(func(st *Status) {
-		st.State, st.Reason, st.Epoch, st.Durable, st.StandbyHolder = StateCatchingUp, "", s.epoch, claimed.Position, 0
+		st.State, st.Reason, st.Epoch, st.StandbyHolder = StateCatchingUp, "", s.epoch, 0
+		st.Received, st.Durable, st.Confirmed = claimed.Position, claimed.Position, claimed.Position
 		st.Sessions++
 	})
 	p.log.Info("streaming", "from", claimed.Position.String(), "epoch", s.epoch, "slot", p.options.Source.Slot)
@@ -359,6 +384,7 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 	reads.Wait()
 	working.Wait()
 	p.totals = p.totals.plus(machine.Count())
+	p.shapes = machine.shapes.state()
 	return err
 }
 

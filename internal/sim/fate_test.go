@@ -120,9 +120,11 @@ func (w *world) road(ctx context.Context, rng *rand.Rand, arrive func(context.Co
 	delay, failure := upTo(rng, f.delay), broken(rng)
 	w.mu.Unlock()
 	switch {
-	case refused, away && rng.IntN(2) == 0:
+	case refused, away && outlives:
 		return errNotReached
-	case away, lost:
+	case away:
+		return errReset
+	case lost:
 		return failure
 	case late:
 		w.spawn(func() {
@@ -154,5 +156,8 @@ func (w *world) road(ctx context.Context, rng *rand.Rand, arrive func(context.Co
 	}
 }
 
-// errNotReached is a call that found nobody.
-var errNotReached = status.Error(codes.Unavailable, "connection refused")
+// A call that found nobody, and one whose connection broke.
+var (
+	errNotReached = status.Error(codes.Unavailable, "connection refused")
+	errReset      = status.Error(codes.Unavailable, "connection reset")
+)

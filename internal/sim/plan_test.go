@@ -59,7 +59,7 @@ func drawPlan(seed uint64) plan {
 	p := plan{
 		major: 14 + rng.IntN(5), sidecars: 1, messages: coin(2), large: coin(2), shapes: coin(3), tellShapes: coin(2),
 		resume: coin(2), quiet: coin(2), early: coin(3), restores: coin(8),
-		transactions: 100 + rng.IntN(200), burst: 1 + rng.IntN(20), chaos: 20*time.Minute + time.Duration(rng.IntN(40))*time.Minute,
+		transactions: 200 + rng.IntN(800), burst: 1 + rng.IntN(20), chaos: 40*time.Minute + time.Duration(rng.IntN(120))*time.Minute,
 	}
 	switch rng.IntN(4) {
 	case 0:

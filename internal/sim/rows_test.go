@@ -82,11 +82,13 @@ func (d *rowsDoor) Read(ctx context.Context, _ string) (r checkpoint.Record, fou
 
 // Claim raises the epoch by one if it is the one that was read.
 func (d *rowsDoor) Claim(ctx context.Context, c checkpoint.Claiming) (r checkpoint.Record, err error) {
+	d.rows.w.mu.Lock()
+	if !d.gen.held {
+		d.rows.w.fail("%s claims and holds neither the slot nor the bootstrap lock", d.gen.name())
+	}
+	d.rows.w.mu.Unlock()
 	err = d.through(ctx, "claim", func() error {
 		s := d.rows
-		if !d.gen.held {
-			s.w.fail("%s claims and holds neither the slot nor the bootstrap lock", d.gen.name())
-		}
 		switch {
 		case s.found && s.row.Epoch == c.Read+1 && s.row.Sender == c.Sender: // it was done before
 		case !s.found && c.Read == 0:

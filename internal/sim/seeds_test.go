@@ -40,6 +40,7 @@ func runSeed(w *world) {
 	rng := w.rand(3)
 	stop := make(chan struct{})
 	w.spawn(func() { (&workload{w: w, rng: w.rand(4)}).run(stop) })
+	last := &workload{w: w, rng: w.rand(5), nextID: 1 << 20}
 	for i := range w.plan.sidecars {
 		w.addSidecar(string(rune('A'+i)), upTo(rng, time.Minute))
 	}
@@ -48,6 +49,9 @@ func runSeed(w *world) {
 	}
 	(&chaos{w: w, rng: rng}).run(w.plan.chaos)
 	close(stop)
+	w.mu.Lock()
+	last.transaction() // a store that went back shows only when something is sent
+	w.mu.Unlock()
 	if !w.await(settleWithin, w.settled) {
 		w.unless("not settled %s after the last fault", settleWithin)
 	}

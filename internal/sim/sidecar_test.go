@@ -165,6 +165,10 @@ func (g *generation) judgeHalt(halt *core.Halt) {
 	switch {
 	case w.restored && halt.Code == core.HaltSlotAhead && ahead, w.restored && w.plan.lib && halt.Code == core.HaltStoreRegress:
 		w.ended = halt.Code
+	case halt.Code == core.HaltSinkUnknown || halt.Code == core.HaltSinkFailed:
+		if !w.lawful[halt.Code] || halt.Op == "GetCapabilities" || halt.Op == "Checkpoint" {
+			w.fail("%s: no unit was in doubt: %v", g.name(), halt)
+		}
 	case w.lawful[halt.Code]:
 	default:
 		w.fail("%s: halted without a reason: %v", g.name(), halt)
