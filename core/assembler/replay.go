@@ -183,7 +183,6 @@ func (a *Assembler) restore() (Step, *core.Halt) {
 		}
 		m := pgoutput.Message{Kind: pgoutput.KindRelation, RelationOID: oid, Relation: cloneRelation(kept.relation)}
 		step, halt := a.describe(&m, kept.arrival)
-		a.relations.byOID[oid].leaves |= kept.leaves
 		a.relations.described = nil
 		if step != StepNone || halt != nil {
 			return step, halt
