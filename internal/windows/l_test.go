@@ -135,7 +135,7 @@ func storeRestoredUntold(s *scene) {
 	s.lib(1).base()
 	s.store.Exec(s.T, "CREATE TABLE backup AS SELECT * FROM "+storeTable)
 	s.startSink("")
-	sidecar := s.startSidecar("status.before=block:" + s.gate() + "@2")
+	sidecar := s.startSidecar("status.before=block:" + s.gate())
 	s.writeMany(3)
 	s.arrived()
 	s.witnessed(sidecar, failpoint.StatusBefore, "block")

@@ -45,11 +45,11 @@ func (r row) unserved() (lines []string) {
 	served := map[int]bool{}
 	for _, c := range cases {
 		if c.id == r.id {
-			served[max(c.part, 1)] = true
+			served[c.part] = true
 		}
 	}
 	for part := 1; part <= r.parts; part++ {
-		if !served[part] {
+		if !served[part] && !served[0] {
 			lines = append(lines, fmt.Sprintf("%-10s not implemented: %s", fmt.Sprintf("%s.%d", r.id, part), r.window))
 		}
 	}

@@ -62,6 +62,14 @@ func newScene(t *testing.T, h *house) *scene {
 	}
 }
 
+// long gives a row more time.
+func (s *scene) long(limit time.Duration) *scene {
+	ctx, cancel := context.WithTimeout(s.T.Context(), limit)
+	s.Cleanup(cancel)
+	s.ctx = ctx
+	return s
+}
+
 const schema = "CREATE TABLE t (id bigint PRIMARY KEY, v text); CREATE TABLE plain (id bigint)"
 
 // own gives the source a server of its own, for rows that end it.
@@ -203,7 +211,7 @@ func (s *scene) line(changes int) string {
 // write commits a transaction of four changes.
 func (s *scene) write() {
 	s.Helper()
-	s.commit(3, fmt.Sprintf("INSERT INTO t SELECT %d * 10000000::bigint + i, 'v' FROM generate_series(1, 3) i", s.tx+1))
+	s.commit(3, fmt.Sprintf("INSERT INTO t SELECT %d * 10000000::bigint + i, 'v' FROM generate_series(1, 3) i", s.shard*10000+s.tx+1))
 }
 
 // writeMany commits n of them.
@@ -216,7 +224,7 @@ func (s *scene) writeMany(n int) {
 
 // rows is a statement of n changes with about size bytes each.
 func (s *scene) rows(n, size int) string {
-	return fmt.Sprintf("INSERT INTO t SELECT %d * 10000000::bigint + i, repeat(md5(i::text), %d) FROM generate_series(1, %d) i", s.tx+1, max(size/32, 1), n)
+	return fmt.Sprintf("INSERT INTO t SELECT %d * 10000000::bigint + i, repeat(md5(i::text), %d) FROM generate_series(1, %d) i", s.shard*10000+s.tx+1, max(size/32, 1), n)
 }
 
 // commit is one transaction with its line of the ledger.
@@ -294,8 +302,9 @@ func (s *scene) log() *judge.LogReport {
 // sampled requires that ACK and MONO held whenever they were looked at.
 func (s *scene) sampled() {
 	s.Helper()
-	samples, breaches := s.watching.Stop()
-	require.Positive(s.T, samples)
+	_, _, err := judge.Acked(s.ctx, s.source.DSN, s.slot, s.durable())
+	require.NoError(s.T, err)
+	_, breaches := s.watching.Stop()
 	require.Empty(s.T, breaches)
 }
 

@@ -64,9 +64,10 @@ func walsenderTerminated(s *scene) {
 	s.witnessed(sidecar, failpoint.ReadChange, "block")
 	holder := s.holder()
 	require.Equal(s.T, "true", s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder))
-	s.until("the walsender is gone", func() bool { return s.holder() != holder })
-	s.seen("walsender %s ended", holder)
+	require.Equal(s.T, holder, s.holder(), "it waits for the reader, with the rest of the transaction")
 	s.release(gate)
+	s.until("the walsender is gone", func() bool { now := s.holder(); return now != "" && now != holder })
+	s.seen("walsender %s ended", holder)
 	s.write()
 	s.judge(0, 0)
 }
@@ -219,7 +220,7 @@ func preparedTransaction(s *scene) {
 // hundredStops are fifty idle and fifty busy ones. In lib mode all that is sent again
 // would stand in the log again.
 func hundredStops(s *scene) {
-	s.lib(1).base()
+	s.long(2 * limit).lib(1).base()
 	s.startSink("")
 	for n := range 100 {
 		if n >= 50 {
