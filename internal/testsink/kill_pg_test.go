@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/judge"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/process"
 )
 
 // witnessed requires exactly one hit of a point by the present sink.
@@ -175,7 +175,7 @@ func TestLateCommit(t *testing.T) {
 			r.socket += "2"
 			r.spawn("")
 			r.begin()
-			time.Sleep(50 * time.Millisecond) // its claim waits for the row
+			r.until("the claim waits for the row", r.waitsForLock)
 			require.NoError(t, os.WriteFile(release, nil, 0o600))
 			r.rows(2)
 			r.arrived(1, 2)
@@ -188,31 +188,62 @@ func TestLateCommit(t *testing.T) {
 	}
 }
 
-// TestBlockedBeforeItsTransaction: a call that was held back past a takeover is fenced.
-func TestBlockedBeforeItsTransaction(t *testing.T) {
-	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
+// waitsForLock reports whether the present sink waits for another session.
+func (r *road) waitsForLock() bool {
+	return len(r.list(`SELECT 'waits' FROM pg_stat_activity WHERE datname = current_database()
+		AND application_name = $1 AND wait_event_type = 'Lock'`, fmt.Sprintf("testsink %d", r.process.PID()))) > 0
+}
+
+// blocked spawns a sink that blocks at the first unit's call, lets the sidecar run into
+// it and die, and returns what releases the call.
+func (r *road) blocked() (zombie *process.Process, release func()) {
+	r.Helper()
 	r.base()
 	r.tx(1, 0)
-	release := filepath.Join(t.TempDir(), "release")
-	witness := r.spawn("sink.call=block:" + release)
+	file := filepath.Join(r.TempDir(), "release")
+	witness := r.spawn("sink.call=block:" + file)
 	r.begin()
 	r.until("the sink blocks", func() bool {
 		text, _ := os.ReadFile(witness)
 		return strings.Contains(string(text), "block")
 	})
-	zombie := r.process
 	r.crash()
+	zombie = r.process
 	r.socket += "2"
+	return zombie, func() { require.NoError(r, os.WriteFile(file, nil, 0o600)) }
+}
+
+// TestBlockedPastATakeover: a call that was held back until another epoch ruled has no
+// effect.
+func TestBlockedPastATakeover(t *testing.T) {
+	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
+	zombie, release := r.blocked()
 	r.spawn("")
 	r.stream()
 	r.arrived(1, 1)
-	require.NoError(t, os.WriteFile(release, nil, 0o600))
+	release()
 	require.NoError(t, zombie.Signal(syscall.SIGTERM))
 	_, err := zombie.Wait(patience) // its call has ended by then
 	require.NoError(t, err)
 	report := r.log()
 	require.NoError(t, report.Once())
 	require.Equal(t, []int{r.process.PID()}, report.Writers)
+}
+
+// TestCallOutlivesItsCaller: nobody waits for the call any more, and it is done all the
+// same. The successor finds nothing left to do.
+func TestCallOutlivesItsCaller(t *testing.T) {
+	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
+	zombie, release := r.blocked()
+	release()
+	r.arrived(1, 1)
+	r.spawn("")
+	r.stream()
+	r.tx(2, 0)
+	r.arrived(1, 2)
+	report := r.log()
+	require.NoError(t, report.Once())
+	require.Equal(t, []int{zombie.PID(), r.process.PID()}, report.Writers)
 }
 
 // TestBreaches: what the sink does wrong on request halts the sidecar.

@@ -23,6 +23,7 @@ var shapes = []string{
 	`CREATE TABLE fullkey (id int PRIMARY KEY, v text); ALTER TABLE fullkey REPLICA IDENTITY FULL`,
 	`CREATE TABLE byindex (id int PRIMARY KEY, code text NOT NULL UNIQUE, v int); ALTER TABLE byindex REPLICA IDENTITY USING INDEX byindex_code_key`,
 	`CREATE TABLE onlyinsert (v text)`,
+	`CREATE TABLE bigkey (k text PRIMARY KEY, v int, doc text); ALTER TABLE bigkey ALTER k SET STORAGE EXTERNAL, ALTER doc SET STORAGE EXTERNAL`,
 	`CREATE SCHEMA "odd ""s"`,
 	`CREATE TABLE "odd ""s"."a.b ""c" ("x ""y" int PRIMARY KEY, "select" text[])`,
 	`CREATE TABLE bare ()`,
@@ -48,6 +49,8 @@ var story = []struct {
 	{3, `DELETE FROM keyless WHERE ctid = (SELECT min(ctid) FROM keyless); UPDATE keyless SET b = 'n' WHERE a = 2; UPDATE keyless SET b = NULL WHERE a = 2`},
 	{4, `INSERT INTO fullkey VALUES (1, ` + big("e") + `), (2, 'b'); UPDATE fullkey SET id = 3 WHERE id = 1; DELETE FROM fullkey WHERE id = 2`},
 	{4, `INSERT INTO byindex VALUES (1, 'a', 1), (2, 'b', 2); UPDATE byindex SET code = 'c' WHERE id = 1; UPDATE byindex SET id = 5 WHERE id = 2`},
+	{2, `INSERT INTO bigkey VALUES (repeat('k', 2400), 1, ` + big("f") + `), (repeat('l', 2400), 1, ` + big("g") + `)`},
+	{2, `UPDATE bigkey SET v = 2 WHERE k LIKE 'k%'; UPDATE bigkey SET k = 'short' WHERE k LIKE 'l%'`},
 	{2, `INSERT INTO onlyinsert VALUES ('same'), ('same')`},
 	{3, `INSERT INTO "odd ""s"."a.b ""c" VALUES (1, '{a,"b c",NULL}'), (2, '{}'); UPDATE "odd ""s"."a.b ""c" SET "x ""y" = 3 WHERE "x ""y" = 2`},
 	{2, `INSERT INTO bare DEFAULT VALUES; INSERT INTO bare DEFAULT VALUES`},
@@ -87,7 +90,7 @@ func TestMirrorFollows(t *testing.T) {
 				r.drain()
 
 				// What happens while nobody looks comes in one go, and nothing twice.
-				r.source.Exec(t, "TRUNCATE plain, pair, toasted, keyless, fullkey, byindex, gen, \"odd \"\"s\".\"a.b \"\"c\"")
+				r.source.Exec(t, "TRUNCATE plain, pair, toasted, keyless, fullkey, byindex, bigkey, gen, \"odd \"\"s\".\"a.b \"\"c\"")
 				last = r.tell(last + 1)
 				r.stream()
 				r.arrived(1, last)
