@@ -200,9 +200,16 @@ func (s *scene) kill(a actor) {
 func (s *scene) halts(c *sidecar, code core.HaltCode) {
 	s.Helper()
 	s.halted(c, code)
-	before := s.ask(s.source.DSN, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", s.slot)
+	before, err := s.durable()(s.ctx)
+	require.NoError(s.T, err)
+	told := s.confirmed()
 	s.halted(s.startSidecar(""), code)
-	require.Equal(s.T, before, s.ask(s.source.DSN, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", s.slot))
+	after, err := s.durable()(s.ctx)
+	require.NoError(s.T, err)
+	require.Equal(s.T, before, after, "it delivered more")
+	if now := s.confirmed(); now != told {
+		require.Equal(s.T, after.String(), now, "it confirmed more than was durable")
+	}
 }
 
 // halted waits for the end of a sidecar with a halt.

@@ -3,6 +3,7 @@ package windows
 import (
 	"fmt"
 
+	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
@@ -17,10 +18,34 @@ var casesSink = []window{
 	{"S1", 3, "SK, P sink.checkpoint=kill@4", exact, sinkKilled(failpoint.SinkCheckpoint, 4)},
 	{"S4", 1, "SK, P sink.committed=kill@1", exact, sinkKilled(failpoint.SinkCommitted, 1)},
 	{"S4", 1, "SK, P sink.committed=kill@4", exact, sinkKilled(failpoint.SinkCommitted, 4)},
+	{"S2", 0, "DB, X pwrite64 of COMMIT", exact + " not visible", commitKilled(1, "pwrite64", false)},
+	{"S3", 0, "DB, X fdatasync of COMMIT", exact + " visible", commitKilled(2, "fdatasync", true)},
+	{"S4", 2, "SK B sink.committed, T cut", exact, replyLost(1)},
+	{"S4", 2, "SK B sink.committed, T cut, the third", exact, replyLost(3)},
 	{"S5", 1, "SC, P call.after=kill@1", exact, sidecarKilled(failpoint.CallAfter, 1)},
 	{"S5", 1, "SC, P deliver.after=kill@1", exact, sidecarKilled(failpoint.DeliverAfter, 1)},
 	{"S5", 1, "SC, P deliver.after=kill@4", exact, sidecarKilled(failpoint.DeliverAfter, 4)},
 	{"S5", 1, "SC, P status.before=kill@2", exact, sidecarKilled(failpoint.StatusBefore, 2)},
+	{"S6", 0, "SC, B sink.begun", exact, deliveredTwice(failpoint.SinkBegun, 2)},
+	{"S6", 0, "SC, B sink.checkpoint", exact, deliveredTwice(failpoint.SinkCheckpoint, 1)},
+	{"S6", 0, "SC, B sink.call", exact, deliveredTwice(failpoint.SinkCall, 1)},
+	{"S7", 0, "SC, S SIGSTOP and B call.before@1", exact + " FENCE", frozenBefore(1)},
+	{"S7", 0, "SC, S SIGSTOP and B call.before@3", exact + " FENCE", frozenBefore(3)},
+	{"S8", 0, "DB, S SIGSTOP of the backend at COMMIT", exact, commitFrozen},
+	{"S9", 0, "DB, X ENOSPC from a write on", exact + " nothing confirmed", sinkDiskFull},
+	{"S10", 1, "SK, wrong_lsn@2", "HALT(sink_contract) twice", breach("wrong_lsn@2", core.HaltSinkContract)},
+	{"S10", 2, "SK, refuse@2", "HALT(sink_rejected) twice", breach("refuse@2", core.HaltSinkRejected)},
+	{"S10", 3, "SK, panic@2", "HALT(sink_failed) twice", breach("panic@2", core.HaltSinkFailed)},
+	{"S11", 0, "DB, restored while down", "HALT(slot_ahead) twice", sinkRestored},
+	{"S11", 0, "DB, restored while down, the slot not told", "LOSS DUP0", sinkRestoredUntold},
+	{"S11", 0, "DB, restored between two calls", "CHECKPOINT_BEHIND, HALT(slot_ahead)", sinkSwapped("copy", core.HaltSlotAhead)},
+	{"S12", 1, "SC twice, B claim.before", exact + " one owner", twoClaims},
+	{"S12", 2, "SC twice, B sink.claim", exact + " one owner", lateClaim},
+	{"S12", 3, "SC, P claim.after=error", exact, repeatedClaim},
+	{"S13", 0, "DB, Q an empty store", "CHECKPOINT_BEHIND, HALT(checkpoint_missing)", sinkSwapped("empty", core.HaltCheckpointMissing)},
+	{"S13", 0, "DB, Q a copy from before the claim", "CHECKPOINT_BEHIND, HALT(slot_ahead)", sinkSwapped("before", core.HaltSlotAhead)},
+	{"S13", 0, "DB, Q a copy from after the claim", "CHECKPOINT_BEHIND, HALT(slot_ahead)", sinkSwapped("copy", core.HaltSlotAhead)},
+	{"S14", 0, "SK, B sink.checkpoint", exact + " settles", zombieTail},
 }
 
 // sinkKilled kills the sink at a passage, starts it again, and judges with no repeat.

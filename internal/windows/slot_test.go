@@ -36,7 +36,7 @@ var casesSlot = []window{
 	{"U22", 0, "UP, the files of an earlier moment", "HALT(source_behind) twice", sourceBehind},
 	{"U23", 0, "UP, Q a streamed transaction of plain", exact, emptyStreamed},
 	{"U24", 0, "UP, S SIGINT, a healthy sink", "2 s, " + exact, sourceStops(false)},
-	{"U24", 0, "UP, S SIGINT, SK B sink.call", "10 s, " + exact, sourceStops(true)},
+	{"U24", 0, "UP, S SIGINT, SK B sink.call", "the call's deadline, " + exact, sourceStops(true)},
 }
 
 // cutAtEveryByte cuts the stream after 1, 2, 3 bytes and so on behind a quiet moment: all
@@ -249,11 +249,11 @@ func emptyStreamed(s *scene) {
 // sourceStops measures how long a fast stop takes behind WAL that holds nothing for us.
 func sourceStops(blocked bool) func(*scene) {
 	return func(s *scene) {
-		s.own().base()
+		s.long(3 * limit).own().base()
 		within := 2 * time.Second
 		gate := s.gate()
 		if blocked {
-			within = 10 * time.Second // then the server is stopped otherwise
+			within = core.CallTimeoutDefault + 5*time.Second // when the call is given up
 			sink := s.startSink("sink.call=block:" + gate)
 			s.startSidecar("")
 			s.streaming()
@@ -268,7 +268,8 @@ func sourceStops(blocked bool) func(*scene) {
 		}
 		s.filtered()
 		began := time.Now()
-		require.NoError(s.T, s.server.Stop())
+		require.NoError(s.T, syscall.Kill(s.server.PID(), syscall.SIGINT))
+		s.until("the server stops", func() bool { return !s.server.Running() })
 		took := time.Since(began)
 		s.seen("stopped in %v", took.Round(10*time.Millisecond))
 		require.Less(s.T, took, within)

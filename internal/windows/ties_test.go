@@ -34,7 +34,7 @@ var baseLine = regexp.MustCompile(`"base stored","position":"([0-9A-F/]+)"`)
 // consistent point. A sink that missed it would never show one.
 func tieAtTheBase(s *scene) {
 	s.kind = "log"
-	s.make()
+	s.own().make()
 	s.startSink("")
 	ctx, cancel := context.WithCancel(s.ctx)
 	var wg sync.WaitGroup
@@ -49,8 +49,7 @@ func tieAtTheBase(s *scene) {
 		s.slot = fmt.Sprintf("%s_%d", name, n)
 		sidecar := s.startSidecar("")
 		s.until("it delivers", func() bool {
-			return s.ask(s.sink.DSN, "SELECT count(*) > 20 FROM testsink.log WHERE stream = $1", s.slot) == "true" ||
-				s.ask(s.sink.DSN, "SELECT (count(*) > 20)::text FROM testsink.log WHERE stream = $1", s.slot) == "true"
+			return s.ask(s.sink.DSN, "SELECT (count(*) > 20)::text FROM testsink.log WHERE stream = $1", s.slot) == "true"
 		})
 		s.stop(sidecar)
 		base := baseLine.FindStringSubmatch(sidecar.said())
@@ -67,13 +66,17 @@ func tieAtTheBase(s *scene) {
 	}
 }
 
-// load commits one row of the ledger after the other.
+// load commits one row of the ledger after the other. Each is open for a while, so that
+// the commit of one that began before the consistent point comes behind it.
 func load(ctx context.Context, conn *pgx.Conn, shard int) {
 	for n := 1; ; n++ {
-		if _, err := conn.Exec(ctx, fmt.Sprintf("INSERT INTO ledger VALUES (%d, %d, 1)", shard, n)); err != nil {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("BEGIN; INSERT INTO ledger VALUES (%d, %d, 1)", shard, n)); err != nil {
 			return
 		}
-		time.Sleep(200 * time.Microsecond)
+		time.Sleep(3 * time.Millisecond)
+		if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
+			return
+		}
 	}
 }
 
@@ -82,7 +85,7 @@ func load(ctx context.Context, conn *pgx.Conn, shard int) {
 func tieWithMessage(ordinal int) func(*scene) {
 	return func(s *scene) {
 		s.args = append(s.args, "--messages")
-		s.base()
+		s.own().base()
 		s.startSink("")
 		sidecar := s.startSidecar(fmt.Sprintf("status.after=kill@%d", ordinal))
 		for n := 1; n < ordinal; n++ {
@@ -122,7 +125,7 @@ func (s *scene) toldAll() bool {
 // behind the status that tells the first.
 func tieOfTwo(ordinal int) func(*scene) {
 	return func(s *scene) {
-		s.base()
+		s.own().base()
 		s.startSink("")
 		sidecar := s.startSidecar(fmt.Sprintf("status.after=kill@%d", ordinal))
 		for n := 1; n < ordinal; n++ {

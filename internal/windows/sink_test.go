@@ -1,0 +1,489 @@
+package windows
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/crash"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/judge"
+)
+
+// underEye makes a durable server and starts it again under supervision.
+func (s *scene) underEye() (*pgtest.Server, func() *crash.Run) {
+	s.Helper()
+	server := pgtest.Own(s.T, major, pgembed.Options{Durable: true, Settings: map[string]string{
+		"autovacuum": "off", "wal_sync_method": "fdatasync", "wal_writer_delay": "10s", "bgwriter_lru_maxpages": "0",
+		"recovery_init_sync_method": "syncfs", "checkpoint_timeout": "1h",
+	}})
+	return server, func() *crash.Run {
+		require.NoError(s.T, server.Stop())
+		st, err := os.Stat(server.DataDir())
+		require.NoError(s.T, err)
+		owner := st.Sys().(*syscall.Stat_t)
+		log, err := os.OpenFile(server.LogPath(), os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(s.T, err)
+		defer log.Close()
+		o := crash.Options{
+			Args: []string{server.Bin().Path("postgres"), "-D", server.DataDir()},
+			Env:  []string{"LC_ALL=C", "TZ=UTC"}, Dir: server.Dir(), Stdout: log, Stderr: log,
+		}
+		if os.Getuid() == 0 {
+			o.Credential = &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}
+		}
+		r, err := crash.Start(s.T.Context(), o)
+		require.NoError(s.T, err)
+		s.Cleanup(func() {
+			r.Arm(crash.Shot{})
+			_ = r.Signal(syscall.SIGQUIT)
+			_, err := r.Wait()
+			require.NoError(s.T, err)
+		})
+		s.until("the server takes connections", func() bool { return s.ask(server.DSN("postgres"), "SELECT 'up'") == "up" })
+		return r
+	}
+}
+
+// backend is the sink's session that is inside a transaction.
+func (s *scene) backend() int {
+	s.Helper()
+	var pid int
+	s.until("the sink's transaction is open", func() bool {
+		text := s.ask(s.sink.DSN, `SELECT pid::text FROM pg_stat_activity WHERE datname = current_database()
+AND application_name LIKE 'testsink %' AND state = 'idle in transaction'`)
+		pid, _ = strconv.Atoi(text)
+		return pid != 0
+	})
+	return pid
+}
+
+// database makes one on a server that is not stopped through its own methods.
+func (s *scene) database(server *pgtest.Server) *pgtest.DB {
+	s.Helper()
+	db := &pgtest.DB{Server: server, Name: "sink", DSN: server.DSN("sink")}
+	(&pgtest.DB{Server: server, Name: "postgres", DSN: server.DSN("postgres")}).Exec(s.T, "CREATE DATABASE sink")
+	return db
+}
+
+// commitKilled kills the backend of the destination at the n-th storage call of its
+// commit. The sidecar is frozen meanwhile, so that what is there was there before.
+func commitKilled(n int, call string, visible bool) func(*scene) {
+	return func(s *scene) {
+		server, supervised := s.underEye()
+		s.sink = s.database(server)
+		s.base()
+		run := supervised()
+		gate := s.gate()
+		sink := s.startSink("sink.checkpoint=block:" + gate + "@2")
+		sidecar := s.startSidecar("")
+		s.writeMany(2)
+		s.witnessed(sink, failpoint.SinkCheckpoint, "block")
+		pid := s.backend()
+		require.NoError(s.T, sidecar.Signal(syscall.SIGSTOP))
+		run.Arm(crash.Shot{Select: crash.ByPID(pid), At: n, Action: crash.KillProcess})
+		s.release(gate)
+		select {
+		case <-run.Hit():
+		case <-s.ctx.Done():
+			require.FailNow(s.T, "the commit made no such call")
+		}
+		hit := run.Last()
+		require.Equal(s.T, call, hit.Syscall)
+		require.Equal(s.T, pid, hit.PID)
+		s.seen("%s of %d %q", hit.Syscall, hit.PID, lastWord(hit.Title))
+		run.Arm(crash.Shot{})
+		s.until("the server has recovered", func() bool {
+			return strings.Contains(s.logOf(server), "database system is ready") && s.ask(s.sink.DSN, "SELECT 'up'") == "up" &&
+				strings.Count(s.logOf(server), "all server processes terminated") == 1
+		})
+		require.Equal(s.T, visible, s.there(s.tx), "transaction %d", s.tx)
+		s.seen("visible=%t", visible)
+		require.NoError(s.T, sidecar.Signal(syscall.SIGCONT))
+		s.write()
+		s.judge(0, 0)
+	}
+}
+
+func (s *scene) logOf(server *pgtest.Server) string {
+	text, err := os.ReadFile(server.LogPath())
+	require.NoError(s.T, err)
+	return string(text)
+}
+
+func lastWord(text string) string {
+	words := strings.Fields(text)
+	return words[len(words)-1]
+}
+
+// replyLost cuts the connection while the sink has committed and not answered.
+func replyLost(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.base()
+		p, behind := s.sinkProxyAt()
+		gate := s.gate()
+		sink := s.startSinkAt(behind, fmt.Sprintf("sink.committed=block:%s@%d", gate, ordinal))
+		s.startSidecar("")
+		s.writeMany(ordinal + 1)
+		s.witnessed(sink, failpoint.SinkCommitted, "block")
+		n := p.cutAll()
+		require.Positive(s.T, n)
+		s.seen("%d connections cut", n)
+		s.release(gate)
+		s.judge(0, 0)
+	}
+}
+
+// sinkProxyAt stands before the sink at a new address.
+func (s *scene) sinkProxyAt() (*proxy, string) {
+	s.Helper()
+	s.address = "unix:" + filepath.Join(s.dir, "before")
+	return s.sinkProxy()
+}
+
+// deliveredTwice holds a handler, kills the sidecar, and lets the next one send the same.
+func deliveredTwice(point failpoint.Point, ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.base()
+		gate := s.gate()
+		sink := s.startSink(fmt.Sprintf("%s=block:%s@%d", point, gate, ordinal))
+		first := s.startSidecar("")
+		s.streaming()
+		s.write()
+		s.witnessed(sink, point, "block")
+		s.kill(first)
+		second := s.startSidecar("")
+		if point == failpoint.SinkCall {
+			s.arrived() // the second is done before the first has begun
+		} else {
+			s.until("the second's claim waits for the row", func() bool {
+				return s.ask(s.sink.DSN, "SELECT count(*)::text FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") != "0"
+			})
+			s.seen("the second waits")
+		}
+		s.release(gate)
+		s.write()
+		s.judge(0, 0)
+		require.Empty(s.T, second.halt())
+	}
+}
+
+// frozenBefore freezes an owner before it calls; a second one takes over and moves on.
+func frozenBefore(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.args = append(s.args, "--sender-timeout", "2s")
+		s.base()
+		s.startSink("")
+		gate := s.gate()
+		first := s.startSidecar(fmt.Sprintf("call.before=block:%s@%d", gate, ordinal))
+		s.streaming()
+		for n := 0; n < ordinal; n++ {
+			s.write()
+		}
+		s.witnessed(first, failpoint.CallBefore, "block")
+		holder := s.holder()
+		require.NoError(s.T, first.Signal(syscall.SIGSTOP))
+		second := s.startSidecar("")
+		s.until("the second takes over", func() bool { now := s.holder(); return now != "" && now != holder && second.streams() })
+		s.write()
+		s.arrived()
+		s.release(gate)
+		require.NoError(s.T, first.Signal(syscall.SIGCONT))
+		s.until("the first gives way", func() bool {
+			_, err := first.Wait(time.Millisecond)
+			return err == nil || first.waits("standby")
+		})
+		s.seen("first: %s", first.fate())
+		s.write()
+		s.judge(0, 0)
+		require.Empty(s.T, second.halt())
+	}
+}
+
+// commitFrozen freezes the backend behind the sink at its COMMIT until the call's
+// deadline has passed, and lets it go.
+func commitFrozen(s *scene) {
+	s.long(3 * limit).base()
+	gate := s.gate()
+	sink := s.startSink("sink.checkpoint=block:" + gate)
+	sidecar := s.startSidecar("")
+	s.write()
+	s.witnessed(sink, failpoint.SinkCheckpoint, "block")
+	pid := s.backend()
+	require.NoError(s.T, syscall.Kill(pid, syscall.SIGSTOP))
+	s.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	s.release(gate)
+	began := time.Now()
+	s.until("the deadline passes", func() bool { return sidecar.waits("sink_unavailable") })
+	s.seen("backend %d frozen, given up after %v", pid, time.Since(began).Round(time.Second))
+	before := s.confirmed()
+	require.False(s.T, s.there(s.tx))
+	require.NoError(s.T, syscall.Kill(pid, syscall.SIGCONT))
+	s.arrived()
+	s.write()
+	s.judge(0, 0)
+	require.NotEqual(s.T, before, s.confirmed())
+}
+
+// sinkDiskFull lets every write of the destination's backends fail.
+func sinkDiskFull(s *scene) {
+	server, supervised := s.underEye()
+	s.sink = s.database(server)
+	s.base()
+	run := supervised()
+	s.startSink("")
+	s.startSidecar("")
+	s.write()
+	s.arrived()
+	s.until("all is told", func() bool { return s.toldAll() })
+	run.Arm(crash.Shot{Classes: crash.Write | crash.Resize, Select: func(p crash.Process) bool {
+		return strings.Contains(p.Title(), " sink ")
+	}, At: 1, Action: crash.DiskStaysFull})
+	before := s.confirmed()
+	s.commit(3000, s.rows(3000, 1000))
+	select {
+	case <-run.Hit():
+	case <-s.ctx.Done():
+		require.FailNow(s.T, "nothing was written")
+	}
+	hit := run.Last()
+	s.seen("%s of %d: ENOSPC", hit.Syscall, hit.PID)
+	time.Sleep(time.Second) // some tries
+	require.Equal(s.T, before, s.confirmed())
+	run.Arm(crash.Shot{})
+	s.write()
+	s.judge(0, 0)
+}
+
+func breach(what string, code core.HaltCode) func(*scene) {
+	return func(s *scene) {
+		s.base()
+		s.env = append(s.env, "TESTSINK_BREACH="+what)
+		s.startSink("")
+		sidecar := s.startSidecar("")
+		s.streaming()
+		s.writeMany(2)
+		s.halted(sidecar, code)
+		s.sampled()
+		at, err := s.durable()(s.ctx)
+		require.NoError(s.T, err)
+		told, err := judge.Confirmed(s.ctx, s.source.DSN, s.slot)
+		require.NoError(s.T, err)
+		require.LessOrEqual(s.T, told, at)
+	}
+}
+
+// admin runs statements beside the databases.
+func (s *scene) admin(statements ...string) {
+	s.Helper()
+	(&pgtest.DB{Server: s.sink.Server, Name: "postgres", DSN: s.sink.Server.DSN("postgres")}).Exec(s.T, statements...)
+}
+
+// backup copies the sink's database under a name, which is dropped in the end.
+func (s *scene) backup(name string) string {
+	s.Helper()
+	name = s.sink.Name + name
+	if len(name) > 63 {
+		name = name[len(name)-63:]
+	}
+	s.until("the copy is made", func() bool {
+		return s.ask(s.sink.Server.DSN("postgres"), "SELECT count(*)::text FROM pg_stat_activity WHERE datname = $1", s.sink.Name) == "0"
+	})
+	s.admin(fmt.Sprintf(`CREATE DATABASE "%s" TEMPLATE "%s"`, name, s.sink.Name))
+	s.Cleanup(func() { s.admin(fmt.Sprintf(`DROP DATABASE IF EXISTS "%s" WITH (FORCE)`, name)) })
+	return name
+}
+
+// restore puts another database in the place of the sink's, while sessions are on it.
+func (s *scene) restore(from string) {
+	s.Helper()
+	gone := "gone_" + s.slot
+	s.admin(
+		fmt.Sprintf(`ALTER DATABASE "%s" WITH ALLOW_CONNECTIONS false`, s.sink.Name),
+		fmt.Sprintf(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '%s'`, s.sink.Name),
+		fmt.Sprintf(`ALTER DATABASE "%s" RENAME TO "%s"`, s.sink.Name, gone),
+		fmt.Sprintf(`ALTER DATABASE "%s" RENAME TO "%s"`, from, s.sink.Name),
+	)
+	s.Cleanup(func() { s.admin(fmt.Sprintf(`DROP DATABASE IF EXISTS "%s" WITH (FORCE)`, gone)) })
+}
+
+// quiesced stops the sampling, which holds sessions on the sink's database.
+func (s *scene) quiesced() {
+	s.Helper()
+	s.sampled()
+}
+
+func sinkRestored(s *scene) {
+	s.base()
+	s.quiesced()
+	copied := s.backup("_b")
+	sink := s.startSink("")
+	sidecar := s.startSidecar("")
+	s.writeMany(3)
+	s.arrived()
+	s.stop(sidecar)
+	s.end(sink)
+	s.restore(copied)
+	s.startSink("")
+	s.halts(s.startSidecar(""), core.HaltSlotAhead)
+}
+
+// sinkRestoredUntold: the slot was not told what is lost, so the source still has it.
+func sinkRestoredUntold(s *scene) {
+	s.base()
+	s.quiesced()
+	copied := s.backup("_b")
+	sink := s.startSink("")
+	sidecar := s.startSidecar("status.before=block:" + s.gate())
+	s.writeMany(3)
+	s.arrived()
+	s.witnessed(sidecar, failpoint.StatusBefore, "block")
+	s.kill(sidecar)
+	s.end(sink)
+	s.restore(copied)
+	require.False(s.T, s.there(s.tx))
+	s.startSink("")
+	s.startSidecar("")
+	s.write()
+	s.arrived()
+	require.NoError(s.T, s.log().Once())
+	s.seen("delivered to the copy")
+}
+
+// sinkSwapped puts another store in the sink's place between two calls.
+func sinkSwapped(what string, code core.HaltCode) func(*scene) {
+	return func(s *scene) {
+		s.base()
+		s.quiesced()
+		copied := ""
+		switch what {
+		case "before":
+			copied = s.backup("_b")
+		case "empty":
+			copied = "empty_" + s.slot
+			s.admin(fmt.Sprintf(`CREATE DATABASE "%s"`, copied))
+			s.Cleanup(func() { s.admin(fmt.Sprintf(`DROP DATABASE IF EXISTS "%s" WITH (FORCE)`, copied)) })
+		}
+		sink := s.startSink("")
+		sidecar := s.startSidecar("")
+		s.streaming()
+		if what == "copy" {
+			// A copy of a moment at which nothing happens; the sink's sessions are ended for it.
+			s.write()
+			s.arrived()
+			s.until("all is told", func() bool { return s.toldAll() })
+			require.NoError(s.T, sink.Signal(syscall.SIGSTOP))
+			s.admin(fmt.Sprintf(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '%s'`, s.sink.Name))
+			copied = s.backup("_b")
+			require.NoError(s.T, sink.Signal(syscall.SIGCONT))
+		}
+		s.writeMany(3)
+		s.arrived()
+		s.until("all is told", func() bool { return s.toldAll() })
+		s.restore(copied)
+		s.write()
+		s.halted(sidecar, code)
+		require.Contains(s.T, sidecar.said(), "CHECKPOINT_BEHIND", "the sink said it first")
+		s.halted(s.startSidecar(""), code)
+	}
+}
+
+// twoClaims: the first holds the slot and has not claimed when it is thrown off; the
+// second claims; the first one's claim comes after.
+func twoClaims(s *scene) {
+	s.base()
+	s.startSink("")
+	gate := s.gate()
+	first := s.startSidecar("claim.before=block:" + gate)
+	s.witnessed(first, failpoint.ClaimBefore, "block")
+	second := s.startSidecar("")
+	s.thrownOff(second)
+	s.write()
+	s.arrived()
+	s.release(gate)
+	s.oneOwner(first, second)
+}
+
+// oneOwner requires one of two to go on and the other one to give way, without a halt but
+// fenced.
+func (s *scene) oneOwner(first, second *sidecar) {
+	s.Helper()
+	gone := func(c *sidecar) bool {
+		_, err := c.Wait(time.Millisecond)
+		return err == nil || c.waits("standby")
+	}
+	s.until("one gives way", func() bool { return gone(first) || gone(second) })
+	for _, c := range []*sidecar{first, second} {
+		require.Contains(s.T, []core.HaltCode{"", core.HaltFenced}, c.halt())
+	}
+	require.False(s.T, first.halt() == core.HaltFenced && second.halt() == core.HaltFenced, "both gave up")
+	s.seen("first: %s, second: %s", first.fate(), second.fate())
+	s.write()
+	s.judge(0, 0)
+}
+
+// lateClaim: a claim hangs in the sink while its sender dies and its successor claims.
+func lateClaim(s *scene) {
+	s.base()
+	gate := s.gate()
+	sink := s.startSink("sink.claim=block:" + gate)
+	first := s.startSidecar("")
+	s.witnessed(sink, failpoint.SinkClaim, "block")
+	s.kill(first)
+	second := s.startSidecar("")
+	s.write()
+	s.arrived()
+	epoch := s.ask(s.sink.DSN, "SELECT epoch::text || sender::text FROM testsink.stream WHERE stream = $1", s.slot)
+	s.release(gate)
+	s.write()
+	s.judge(0, 0)
+	require.Equal(s.T, epoch, s.ask(s.sink.DSN, "SELECT epoch::text || sender::text FROM testsink.stream WHERE stream = $1", s.slot))
+	require.Empty(s.T, second.halt())
+	s.seen("the late claim had no effect")
+}
+
+// repeatedClaim: the answer of a claim is lost, and the same sender claims again.
+func repeatedClaim(s *scene) {
+	s.base()
+	s.startSink("")
+	sidecar := s.startSidecar("claim.after=error")
+	s.witnessed(sidecar, failpoint.ClaimAfter, "error")
+	s.write()
+	s.judge(0, 0)
+	require.Empty(s.T, sidecar.halt())
+}
+
+// zombieTail makes the last transaction durable for an owner that was thrown off. Its
+// successor has nothing to deliver, and the slot settles all the same.
+func zombieTail(s *scene) {
+	s.base()
+	gate := s.gate()
+	sink := s.startSink("sink.checkpoint=block:" + gate)
+	first := s.startSidecar("")
+	s.streaming()
+	s.write()
+	s.witnessed(sink, failpoint.SinkCheckpoint, "block")
+	require.NoError(s.T, first.Signal(syscall.SIGSTOP))
+	holder := s.holder()
+	second := s.startSidecar("")
+	s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder)
+	s.until("the second's claim waits", func() bool {
+		now := s.holder()
+		return now != "" && now != holder
+	})
+	s.release(gate)
+	s.until("the second streams", func() bool { return second.streams() })
+	s.until("the slot settles", func() bool { return s.toldAll() })
+	s.seen("settled at %s", s.confirmed())
+	s.kill(first)
+	s.judge(0, 0)
+}
