@@ -131,7 +131,7 @@ func TestHalts(t *testing.T) {
 		{"new row too narrow", core.HaltMalformedStream, messages{keyed, begin(100)}, insert(tOID, "1")},
 		{"new row too wide", core.HaltMalformedStream, messages{keyed, begin(100)}, update(tOID, "1xx")},
 		{"old row too narrow", core.HaltMalformedStream, messages{keyed, begin(100)}, remove(tOID, 'K', "1")},
-		{"insert with unchanged", core.HaltMalformedStream, messages{keyed, begin(100)}, insert(tOID, "1u")},
+		{"insert with an unchanged key", core.HaltMalformedStream, messages{keyed, begin(100)}, insert(tOID, "ux")},
 		{"old key with unchanged", core.HaltMalformedStream, messages{keyed, begin(100)}, updateFrom(tOID, 'K', "un", "1x")},
 		{"deleted row with unchanged", core.HaltMalformedStream, messages{full, begin(100)}, remove(tOID, 'O', "1u")},
 		{"full update without the old value", core.HaltMalformedStream, messages{full, begin(100)}, updateFrom(tOID, 'O', "1n", "1u")},

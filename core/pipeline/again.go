@@ -32,6 +32,10 @@ const (
 	claimsMax       = 3 // claims that may be overtaken before we give way
 )
 
+var errNoAnswer = errors.New("the source's catalog does not answer")
+
+var errCovered = errors.New("a large transaction that the checkpoint covers was sent again")
+
 var errReconnect = errors.New("the claimed position is below where the stream began")
 
 // afterSession sorts the end of a session into a halt, a drain (nil) or another try.
@@ -50,7 +54,7 @@ func (p *Pipeline) afterSession(err error) error {
 		return &again{StateStarting, reconnectMin, assembler.ErrUnclear}
 	case errors.Is(err, wal.ErrSlotBusy):
 		return &again{StateStandby, standbyInterval, err}
-	case errors.Is(err, wal.ErrConnectionLost):
+	case errors.Is(err, wal.ErrConnectionLost), errors.Is(err, errNoAnswer):
 		return &again{StateSourceAway, 0, err}
 	}
 	if halt, ok := core.AsHalt(err); ok { // its cause may be a call that failed

@@ -19,7 +19,8 @@ type batch struct {
 	relations map[*core.Relation]struct{}
 	size      int // encoded bytes of the request, an upper bound
 	changes   int
-	resume    []byte // replaces the stored resume state; nil keeps it
+	resume    []byte           // replaces the stored resume state; nil keeps it
+	shaped    []*core.Relation // that were not seen before
 }
 
 func newBatch() *batch {
@@ -64,7 +65,7 @@ func (b *batch) split() (first, second *batch) {
 		}
 		into.add(b.transactions[i], b.marks[i])
 	}
-	second.resume = b.resume
+	second.resume, second.shaped = b.resume, b.shaped
 	return first, second
 }
 
@@ -73,7 +74,7 @@ func (b *batch) reset() {
 	clear(b.transactions)
 	clear(b.relations)
 	b.transactions, b.marks = b.transactions[:0], b.marks[:0]
-	b.size, b.changes, b.resume = requestHeaderMax, 0, nil
+	b.size, b.changes, b.resume, b.shaped = requestHeaderMax, 0, nil, nil
 }
 
 // eachRelation calls f for the relations of a transaction; runs of one relation, the

@@ -38,12 +38,41 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "claim", "overtaken %d times while claiming", claimsMax)
 }
 
+func (s *session) lock(ctx context.Context) (held bool, err error) {
+	return asked(ctx, func(ctx context.Context) (bool, error) {
+		return s.catalog.Lock(ctx, s.pipeline.options.Source.Slot)
+	})
+}
+
+// sure looks again under the bootstrap lock before a start halts: between the creation
+// of a slot and its first stored position, slot and checkpoint contradict each other for
+// anybody who looks from outside. Who holds the lock meanwhile makes us a standby.
+func (s *session) sure(ctx context.Context, doubtful error) error {
+	held, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	if !held {
+		return &again{StateStandby, standbyInterval, standbyReason(0)}
+	}
+	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
+	stored, err := s.owner.read(ctx, s.source)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.decide(ctx, stored)
+	if err == nil {
+		return &again{StateStarting, reconnectMin, doubtful}
+	}
+	return err
+}
+
 // bootstrap gives a stream its first position: under the bootstrap lock it reads and
 // decides once more, claims, makes the slot where there is none, and stores the slot's
 // position as an empty unit. Then the road begins from the top.
 func (s *session) bootstrap(ctx context.Context) error {
 	p := s.pipeline
-	held, err := s.catalog.Lock(ctx, p.options.Source.Slot)
+	held, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,9 @@ func classify(call string, err error) error {
 	case errors.As(err, &refusal):
 		failed.Reason, failed.RetryAfter = refusal.Reason, refusal.RetryAfter
 		failed.Class, failed.Halt = refusal.Reason.Meaning()
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
+		failed.Class, failed.Code = core.ClassUnknown, codeDeadline
+	case errors.Is(err, context.Canceled):
 		failed.Class = core.ClassUnknown
 	default:
 		failed.Code = fmt.Sprintf("%T", err)

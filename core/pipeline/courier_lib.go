@@ -185,32 +185,19 @@ func (c *libCourier) schemaChange(ctx context.Context, u *core.SchemaChangeUnit)
 
 // large is not repeated in place, as its pieces are gone; the next session sends it
 // again, which is one repeat of one transaction.
-func (c *libCourier) large(ctx context.Context, l core.LargeTransaction) (core.Ack, error) {
-	f := l.(*feed)
-	f.begin.Call = c.next()
-	watched := &commitWatch{LargeTransaction: l}
-	if _, err := c.handlers.large.HandleLargeTransaction(ctx, watched); err != nil {
-		return core.Ack{}, libRefusal(classify("HandleLargeTransaction", err))
+func (c *libCourier) large(ctx context.Context, f *feed) (core.Ack, error) {
+	err := c.while(ctx, func() bool { return !f.taken }, func(ctx context.Context) error {
+		f.begin.Call = c.next()
+		_, err := c.handlers.large.HandleLargeTransaction(ctx, f)
+		return classify("HandleLargeTransaction", err)
+	})
+	if err != nil {
+		return core.Ack{}, libRefusal(err)
 	}
-	if watched.commit == nil {
+	if f.commit == nil {
 		return core.Ack{}, core.NewHalt(core.HaltSinkContract, "HandleLargeTransaction", "the sink said OK before the commit frame")
 	}
-	return c.advance(ctx, f.begin.Expected, watched.commit.Checkpoint, watched.commit.ResumeState)
-}
-
-// commitWatch remembers the commit frame that went by.
-type commitWatch struct {
-	core.LargeTransaction
-	commit *core.LargeCommit
-}
-
-// Next passes a frame on.
-func (w *commitWatch) Next(ctx context.Context) (core.LargeFrame, error) {
-	f, err := w.LargeTransaction.Next(ctx)
-	if f.Commit != nil {
-		w.commit = f.Commit
-	}
-	return f, err
+	return c.advance(ctx, f.begin.Expected, f.commit.Checkpoint, f.commit.ResumeState)
 }
 
 // introducedMax bounds how often in a row a sink may say that it is another instance than

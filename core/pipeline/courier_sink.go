@@ -28,13 +28,14 @@ func (c *sinkCourier) unit(ctx context.Context, u *core.Unit) (ack core.Ack, err
 }
 
 // large has no deadline of its own: the client bounds the time without progress. It is
-// not repeated here, as its pieces are gone.
-func (c *sinkCourier) large(ctx context.Context, l core.LargeTransaction) (core.Ack, error) {
-	if f, ok := l.(*feed); ok {
+// repeated only until the sink has taken the first piece.
+func (c *sinkCourier) large(ctx context.Context, f *feed) (ack core.Ack, err error) {
+	err = c.while(ctx, func() bool { return !f.taken }, func(ctx context.Context) (err error) {
 		f.begin.Call = c.next()
-	}
-	ack, err := c.handlers.large.HandleLargeTransaction(ctx, l)
-	return ack, classify("HandleLargeTransaction", err)
+		ack, err = c.handlers.large.HandleLargeTransaction(ctx, f)
+		return classify("HandleLargeTransaction", err)
+	})
+	return ack, err
 }
 
 func (c *sinkCourier) message(ctx context.Context, u *core.MessageUnit) (ack core.Ack, err error) {

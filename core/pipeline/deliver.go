@@ -36,7 +36,7 @@ type result struct {
 // is one for sinks that own their checkpoint and one for a store of ours.
 type courier interface {
 	unit(ctx context.Context, u *core.Unit) (core.Ack, error)
-	large(ctx context.Context, l core.LargeTransaction) (core.Ack, error)
+	large(ctx context.Context, f *feed) (core.Ack, error)
 	message(ctx context.Context, u *core.MessageUnit) (core.Ack, error)
 	schemaChange(ctx context.Context, u *core.SchemaChangeUnit) error
 }
@@ -89,7 +89,8 @@ func (d *deliverer) deliver(ctx context.Context, w Work) (core.Ack, error) {
 type feed struct {
 	begin  core.LargeBegin
 	frames <-chan core.LargeFrame
-	done   bool
+	taken  bool              // a piece is gone: the call cannot be repeated
+	commit *core.LargeCommit // once the sink has taken it
 }
 
 // Begin is the opening frame.
@@ -97,12 +98,12 @@ func (f *feed) Begin() core.LargeBegin { return f.begin }
 
 // Next waits for the loop to have the next piece.
 func (f *feed) Next(ctx context.Context) (core.LargeFrame, error) {
-	if f.done {
+	if f.commit != nil {
 		return core.LargeFrame{}, io.EOF
 	}
 	select {
 	case frame := <-f.frames:
-		f.done = frame.Commit != nil
+		f.taken, f.commit = true, frame.Commit
 		return frame, nil
 	case <-ctx.Done():
 		return core.LargeFrame{}, ctx.Err()
@@ -126,17 +127,27 @@ func (c *caller) next() core.Call {
 }
 
 // patiently repeats a call that was not done, as the sink asks, until it has another
-// answer.
+// answer. Each try has its own deadline.
 func (c *caller) patiently(ctx context.Context, once func(context.Context) error) error {
+	return c.while(ctx, func() bool { return true }, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, c.timeout())
+		defer cancel()
+		return once(ctx)
+	})
+}
+
+// while is patiently for calls that can be repeated only as long as again says so.
+func (c *caller) while(ctx context.Context, again func() bool, once func(context.Context) error) error {
 	began := time.Time{}
 	once = withFailpoints(once)
 	for {
-		callCtx, cancel := context.WithTimeout(ctx, c.timeout())
-		err := once(callCtx)
-		cancel()
+		err := once(ctx)
 		var failed *core.SinkError
 		if !errors.As(err, &failed) {
 			c.notReady("")
+			return err
+		}
+		if !again() {
 			return err
 		}
 		var wait time.Duration

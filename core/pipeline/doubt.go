@@ -12,6 +12,9 @@ const (
 	suspiciousMax = 3
 )
 
+// codeDeadline is the gRPC name of an expired deadline.
+const codeDeadline = "DEADLINE_EXCEEDED"
+
 // doubt counts unknown outcomes across sessions. A unit is recognised by the position
 // before it: progress clears the counts. It also owns the call deadline, which doubles
 // after each expiry up to what the sink allows.
@@ -43,7 +46,9 @@ func (d *doubt) note(at core.LSN, failed *core.SinkError, longest time.Duration)
 	switch failed.Class {
 	case core.ClassUnknown:
 		d.unknown++
-		d.timeout = min(2*d.deadline(), max(longest, callTimeoutDefault))
+		if failed.Code == codeDeadline {
+			d.timeout = min(2*d.deadline(), max(longest, callTimeoutDefault))
+		}
 	case core.ClassSuspicious:
 		d.suspicious++
 	}

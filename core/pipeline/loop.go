@@ -199,19 +199,36 @@ func (l *loop) drain(ctx context.Context) error {
 				return l.partly(ctx, cut)
 			}
 			if r.err != nil {
-				// Unknown or refused: left open, nothing of it is confirmed.
-				l.session.pipeline.log.Warn("drain left a unit open", "reason", r.err.Error())
-				return l.finish(ctx)
+				return l.leave(ctx, r.err)
 			}
 			if err := l.answered(r); err != nil {
 				return err
 			}
 		case <-ctx.Done():
+			if halt, ok := core.AsHalt(context.Cause(ctx)); ok {
+				return halt // a goroutine of the session has panicked
+			}
 			l.session.pipeline.log.Warn("drain left a unit open", "reason", "the drain timeout")
 			return nil
 		}
 	}
 	return l.finish(ctx)
+}
+
+// leave ends a drain whose last unit was not stored. Nothing of it is confirmed. An
+// unknown outcome is left to the next start; what would have halted the run halts it.
+func (l *loop) leave(ctx context.Context, reason error) error {
+	l.session.pipeline.log.Warn("drain left a unit open", "reason", reason.Error())
+	if err := l.finish(ctx); err != nil {
+		return err
+	}
+	if failed, ok := answer(reason); ok && failed.Unknown() {
+		return nil
+	}
+	if halt, ok := core.AsHalt(l.session.pipeline.afterSession(reason)); ok {
+		return halt
+	}
+	return nil
 }
 
 // partly ends a drain with the part of a unit that is durable.

@@ -193,7 +193,7 @@ func (m *Machine) committed() error {
 		m.openedAt = m.now
 	}
 	m.open.add(tx, mark)
-	eachRelation(&tx, m.shapes.note)
+	m.noteShapes(&m.open.shaped, tx.Changes)
 	if resume := m.shapes.take(); resume != nil {
 		m.open.resume = resume
 	}
@@ -277,7 +277,6 @@ func (m *Machine) send() (Work, bool) {
 	e := m.queue[0]
 	m.queue = m.queue[1:]
 	m.flight, m.lastSent = e, m.now
-	m.count.Units++
 	switch {
 	case e.large != nil:
 		return Work{Large: e.large.begin(m.ledger.Confirmable())}, true

@@ -59,6 +59,7 @@ func (e *entry) checkpoint() (core.LSN, bool) {
 
 // settle counts what became durable and gives its memory back.
 func (m *Machine) settle(e *entry, ack core.Ack) {
+	m.count.Units++
 	if ack.Counts.ReplayedTransactions != nil {
 		m.count.Replayed += *ack.Counts.ReplayedTransactions
 	}
@@ -66,12 +67,14 @@ func (m *Machine) settle(e *entry, ack core.Ack) {
 	case e.large != nil:
 		m.count.Transactions++
 		m.count.Changes += e.large.changes
+		m.shapes.settle(e.large.shaped)
 		m.count.LastCommit = e.large.header.CommitTime
 		m.asm.Release(e.large.mark)
 	case e.batch != nil:
 		last := len(e.batch.transactions) - 1
 		m.count.Transactions += uint64(len(e.batch.transactions))
 		m.count.Changes += uint64(e.batch.changes)
+		m.shapes.settle(e.batch.shaped)
 		m.count.Bytes += uint64(e.batch.size)
 		m.count.LastCommit = e.batch.transactions[last].CommitTime
 		m.asm.Release(e.batch.marks[last])

@@ -15,6 +15,7 @@ type large struct {
 	header  core.Transaction // without changes
 	parts   []part
 	changes uint64
+	shaped  []*core.Relation // that were not seen before
 	end     core.LSN // 0 until the commit was read
 	mark    assembler.Mark
 	// taken is the memory of the piece that the sink holds; it is free once the sink
@@ -69,15 +70,29 @@ func (m *Machine) cut() {
 	}
 	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
 	m.building.changes += uint64(len(changes))
-	m.noteShapes(changes)
+	m.noteShapes(&m.building.shaped, changes)
 }
 
-func (m *Machine) noteShapes(changes []core.Change) {
-	eachRelation(&core.Transaction{Changes: changes}, m.shapes.note)
+// noteShapes takes the shapes of a unit's rows, and adds to shaped those that are new.
+func (m *Machine) noteShapes(shaped *[]*core.Relation, changes []core.Change) {
+	eachRelation(&core.Transaction{Changes: changes}, func(r *core.Relation) {
+		if m.shapes.note(r) {
+			*shaped = append(*shaped, r)
+		}
+	})
 }
 
 // finishLarge adds the rest of the transaction and its commit frame.
+//
+// One that the claim covers already ends the session: the sink stored it between the read
+// of the checkpoint, where this stream began, and the claim. It has no commit frame, so
+// it never happens again, and the next stream begins behind it.
 func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error {
+	if rest.EndLSN <= m.ledger.Confirmable() {
+		m.count.Skipped++
+		m.halted = &again{StateStarting, reconnectMin, errCovered}
+		return nil
+	}
 	if err := m.ledger.Received(rest.EndLSN); err != nil {
 		return err
 	}
@@ -86,7 +101,7 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 	if len(rest.Changes) > 0 {
 		l.parts = append(l.parts, part{core.LargeFrame{Changes: rest.Changes, FirstChangeIndex: l.changes}, mark})
 		l.changes += uint64(len(rest.Changes))
-		m.noteShapes(rest.Changes)
+		m.noteShapes(&l.shaped, rest.Changes)
 	}
 	l.commit(rest.EndLSN, mark, m.shapes.take())
 	return nil
@@ -102,7 +117,7 @@ func (l *large) commit(end core.LSN, mark assembler.Mark, resume []byte) {
 // largeFromMemory is a unit of one transaction that the sink found too big.
 func largeFromMemory(b *batch) *large {
 	tx, mark := b.transactions[0], b.marks[0]
-	l := &large{header: tx, changes: uint64(len(tx.Changes))}
+	l := &large{header: tx, changes: uint64(len(tx.Changes)), shaped: b.shaped}
 	l.header.Changes = nil
 	l.parts = []part{{core.LargeFrame{Changes: tx.Changes}, mark}}
 	l.commit(tx.EndLSN, mark, b.resume)

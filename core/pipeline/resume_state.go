@@ -64,34 +64,45 @@ func (s resumeState) known() []*core.Relation {
 	return list
 }
 
-// shapes are those of everything delivered, kept by the machine and stored with the
-// unit that first shows a new one.
+// shapes are those of everything delivered. With keep they are stored with the unit that
+// first shows a new one.
 type shapes struct {
 	keep     bool
 	timeline uint32
 	byOID    map[uint32]*core.Relation
-	seen     map[uint32]bool // a row was delivered since the start
-	dirty    bool
+	// durable are those of rows that are stored; what is only received may come again,
+	// in the shape that it had before.
+	durable map[uint32]*core.Relation
+	seen    map[uint32]bool // a row was delivered since the start
+	dirty   bool
 }
 
 func newShapes(keep bool, before resumeState, timeline uint32) shapes {
-	s := shapes{keep: keep, timeline: timeline, byOID: map[uint32]*core.Relation{}, seen: map[uint32]bool{}}
+	s := shapes{keep: keep, timeline: timeline, byOID: map[uint32]*core.Relation{}, durable: map[uint32]*core.Relation{}, seen: map[uint32]bool{}}
 	for _, r := range before.known() {
-		s.byOID[r.OID] = r
+		s.byOID[r.OID], s.durable[r.OID] = r, r
 	}
 	s.dirty = keep && before.Timeline != timeline
 	return s
 }
 
-// note takes the relation of a delivered row.
-func (s *shapes) note(r *core.Relation) {
-	if !s.keep || s.byOID[r.OID] == r {
-		return
-	}
+// note takes the relation of a received row, and reports that it is another than before.
+func (s *shapes) note(r *core.Relation) (another bool) {
 	before := s.byOID[r.OID]
+	if before == r {
+		return false
+	}
 	s.byOID[r.OID], s.seen[r.OID] = r, true
-	if before == nil || before.ShapeHash() != r.ShapeHash() {
+	if s.keep && (before == nil || before.ShapeHash() != r.ShapeHash()) {
 		s.dirty = true
+	}
+	return true
+}
+
+// settle takes what note reported of a unit that is durable now.
+func (s *shapes) settle(list []*core.Relation) {
+	for _, r := range list {
+		s.durable[r.OID] = r
 	}
 }
 
@@ -102,8 +113,17 @@ func (s *shapes) take() []byte {
 		return nil
 	}
 	s.dirty = false
+	b, err := json.Marshal(s.state(s.byOID))
+	if err != nil || len(b) > resumeStateMax {
+		return nil
+	}
+	return b
+}
+
+// state is shapes in a fixed order.
+func (s *shapes) state(list map[uint32]*core.Relation) resumeState {
 	state := resumeState{Version: resumeStateVersion, Timeline: s.timeline, Relations: []relationRecord{}}
-	for _, r := range s.byOID {
+	for _, r := range list {
 		record := relationRecord{OID: r.OID, Schema: []byte(r.Schema), Name: []byte(r.Name), Identity: byte(r.Identity)}
 		for i := range r.Columns {
 			c := &r.Columns[i]
@@ -112,9 +132,5 @@ func (s *shapes) take() []byte {
 		state.Relations = append(state.Relations, record)
 	}
 	slices.SortFunc(state.Relations, func(a, b relationRecord) int { return int(int64(a.OID) - int64(b.OID)) })
-	b, err := json.Marshal(state)
-	if err != nil || len(b) > resumeStateMax {
-		return nil
-	}
-	return b
+	return state
 }

@@ -48,6 +48,7 @@ type Pipeline struct {
 	source   core.SourceIdentity
 	timeline uint32
 	lineage  string
+	shapes   resumeState // of the session before
 	adopted  bool
 	doubt    doubt
 	totals   Counters

@@ -384,7 +384,7 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 	reads.Wait()
 	working.Wait()
 	p.totals = p.totals.plus(machine.Count())
-	p.shapes = machine.shapes.state()
+	p.shapes = machine.shapes.state(machine.shapes.durable)
 	return err
 }
 

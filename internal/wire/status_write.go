@@ -36,7 +36,7 @@ func StatusOf(err error) *status.Status {
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.Path, Description: field.Problem}},
 		})
 	}
-	if made, ok := errors.AsType[grpcError](err); ok {
+	if made, ok := err.(grpcError); ok { // not one inside: a driver's status is no word of the handler's
 		return boundStatus(made.GRPCStatus())
 	}
 	switch {

@@ -131,8 +131,12 @@ func (c *largeCall) fail(err error) error {
 // pull waits for the next message, whose bytes are valid until the next pull.
 func (c *largeCall) pull(ctx context.Context) ([]byte, error) {
 	c.release()
-	timer := time.NewTimer(c.timeout)
-	defer timer.Stop()
+	var limit <-chan time.Time
+	if c.timeout > 0 {
+		timer := time.NewTimer(c.timeout)
+		defer timer.Stop()
+		limit = timer.C
+	}
 	select {
 	case got := <-c.frames.next:
 		c.current = got.raw
@@ -143,7 +147,7 @@ func (c *largeCall) pull(ctx context.Context) ([]byte, error) {
 	case <-c.overtake:
 		// Only the claim itself can say that we are fenced; this one may yet be refused.
 		return nil, status.Error(codes.Aborted, "a higher epoch claims this stream")
-	case <-timer.C:
+	case <-limit:
 		return nil, context.DeadlineExceeded
 	case <-ctx.Done():
 		return nil, ctx.Err()

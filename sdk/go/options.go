@@ -14,9 +14,6 @@ import (
 const (
 	// GraceDefault is how long calls in progress may take to end after a stop.
 	GraceDefault = 30 * time.Second
-	// FrameTimeoutDefault ends a large transaction of which no frame arrives. It is
-	// longer than the sidecar's own limit of 60 s, which should end it first.
-	FrameTimeoutDefault = 90 * time.Second
 )
 
 type options struct {
@@ -37,7 +34,7 @@ type Option func(*options)
 
 func resolve(list []Option) options {
 	o := options{
-		logger: slog.New(slog.DiscardHandler), grace: GraceDefault, frameTimeout: FrameTimeoutDefault,
+		logger: slog.New(slog.DiscardHandler), grace: GraceDefault,
 		onError: func(context.Context, string, error) {},
 	}
 	for _, option := range list {
@@ -65,7 +62,10 @@ func WithBearerToken(valid func(token string) bool) Option {
 // WithGrace sets how long calls in progress may take to end after a stop.
 func WithGrace(grace time.Duration) Option { return func(o *options) { o.grace = grace } }
 
-// WithFrameTimeout sets how long to wait for the next frame of a large transaction.
+// WithFrameTimeout ends a large transaction of which no frame arrives for so long. The
+// default is 0, no limit: a source may be quiet for minutes in the middle of a
+// transaction. A frozen or dead sidecar is noticed by keepalive and by the claim of its
+// successor.
 func WithFrameTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.frameTimeout = timeout }
 }
