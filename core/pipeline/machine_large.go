@@ -16,7 +16,7 @@ type large struct {
 	parts   []part
 	changes uint64
 	shaped  []*core.Relation // that were not seen before
-	end     core.LSN // 0 until the commit was read
+	end     core.LSN         // 0 until the commit was read
 	mark    assembler.Mark
 	// taken is the memory of the piece that the sink holds; it is free once the sink
 	// asks for the next.
