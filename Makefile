@@ -33,6 +33,14 @@ demo: build python ## Postgres, the sidecar and the Python sink in one terminal;
 bench: build python postgres ## measure against pg_recvlogical and a native subscription; ARGS passes on
 	@PATH="$(CURDIR)/$(VENV):$$PATH" go run ./bench $(ARGS)
 
+.PHONY: kills
+kills: build python postgres ## 200 seeded kill -9 of sidecar, sinks and Postgres, judged after each; KILLS=200 SEED=n
+	REPLICANT_KILLS=$(or $(KILLS),200) REPLICANT_SEED=$(SEED) go test -count=1 -v -timeout 60m -run TestKills ./cmd/replicant-sidecar/internal/demo
+
+.PHONY: chaos
+chaos: build python ## the demo with --chaos for 30 s, ten times in a row; each must end exact with five kills of both
+	@PATH="$(CURDIR)/$(VENV):$$PATH" scripts/chaos.sh $(BIN) $(or $(RUNS),10)
+
 .PHONY: build
 build: ## build bin/replicant-sidecar
 	@go build -o $(BIN) ./cmd/replicant-sidecar

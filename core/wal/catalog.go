@@ -13,7 +13,7 @@ import (
 )
 
 // Catalog asks the source's catalog over ordinary connections. It changes nothing at
-// the source. Its methods may be called by several goroutines; they take turns, except
+// the source, but for Heartbeat, which writes an empty logical message. Its methods may be called by several goroutines; they take turns, except
 // that Describe has a connection of its own.
 //
 // A connection that is lost is opened again by the next call, unless it held the lock

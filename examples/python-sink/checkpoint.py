@@ -49,7 +49,9 @@ class Store:
         with self.lock:
             try:
                 self.db.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise  # a file that is read-only or gone does not mend itself
                 locked = "the SQLite file is locked"
                 raise Refused(grpc.StatusCode.UNAVAILABLE, "NOT_READY", locked) from None
             try:

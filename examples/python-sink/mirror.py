@@ -5,7 +5,8 @@ of ASCII letters in names, so capitals, dots and ^ are escaped: a column "Order.
 "^order^.^no". The table _replicant_columns has the names as they are in Postgres.
 
 Columns have no type, so SQLite converts nothing: a value is TEXT with exactly the bytes
-that Postgres printed, or a BLOB where these are not UTF-8. NULL is NULL and nothing else.
+that Postgres printed, or a BLOB where these are not UTF-8. NULL is NULL, or a value that was
+never sent: an old row's large value that no change has touched since the stream began.
 """
 
 import functools

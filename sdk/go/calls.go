@@ -24,7 +24,8 @@ func (s *server) GetCapabilities(ctx context.Context, _ *sinkv1.GetCapabilitiesR
 	return wire.CapabilitiesToProto(capabilities), nil
 }
 
-// Checkpoint reads without waiting; a claim waits for the write in progress.
+// Checkpoint with a claim waits for the write in progress. A read waits only where the
+// store's own Load does.
 func (s *server) Checkpoint(ctx context.Context, m *sinkv1.CheckpointRequest) (*sinkv1.CheckpointResponse, error) {
 	handler, ok := s.sink.(core.CheckpointHandler)
 	if !ok {

@@ -1,12 +1,15 @@
 """The sink as a process: killed, stopped, and beside another writer. Rows and position agree."""
 
 import contextlib
+import os
 import random
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import grpc
 import pytest
@@ -205,3 +208,37 @@ def test_two_processes_on_one_file(tmp_path):
         assert two.rows("log") == [(b"a",), (b"new",)]
         for client in (one, two):
             client.channel.close()
+
+
+INTERRUPTED = """
+import os, runpy, signal, sys, threading
+wake, armed = threading.Condition.notify_all, []
+
+def interrupted(self):  # the waker holds its lock when the next signal comes
+    if armed and threading.current_thread() is threading.main_thread():
+        armed.clear()
+        os.kill(os.getpid(), signal.SIGTERM)
+    wake(self)
+
+threading.Condition.notify_all = interrupted
+signal.signal(signal.SIGUSR1, lambda *_: armed.append(True))
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_a_signal_during_a_signal(tmp_path):
+    """A parent that dies thread by thread sends one for each; the sink must end all the same."""
+    listen = f"unix:{tmp_path}/sink.sock"
+    command = [sys.executable, "-c", INTERRUPTED, str(Path(__file__).parents[1] / "sink.py")]
+    variables = {"REPLICANT_SINK_LISTEN": listen, "REPLICANT_SINK_DB": str(tmp_path / "mirror.db")}
+    with subprocess.Popen(command, env={**os.environ, **variables}) as one:
+        try:
+            Client(listen, "").ready().channel.close()
+            one.send_signal(signal.SIGUSR1)
+            time.sleep(0.2)
+            for _ in range(3):
+                one.send_signal(signal.SIGTERM)
+            assert one.wait(timeout=15) == 0
+        finally:
+            one.kill()
