@@ -9,9 +9,9 @@ what this sink makes of the rows. docs/writing-a-sink.md explains all three.
 """
 
 import os
+import queue
 import signal
 import sys
-import threading
 from concurrent import futures
 from pathlib import Path
 
@@ -130,12 +130,12 @@ def main():
     listen = os.environ.get("REPLICANT_SINK_LISTEN", "unix:replicant-sink.sock")
     path = os.environ.get("REPLICANT_SINK_DB", "replicant-sink.db")
     os.umask(0o077)  # socket and rows are for this user alone
-    stop = threading.Event()
+    stop = queue.SimpleQueue()  # a second signal may interrupt put, but not an Event's set
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.put(None))
     server, _ = serve(listen, path)
     print(f"listening on {listen}, storing in {path}", file=sys.stderr, flush=True)
-    stop.wait()
+    stop.get()
     server.stop(grace=10).wait()  # the call in flight may end
 
 
