@@ -215,7 +215,7 @@ import os, runpy, signal, sys, threading
 wake, armed = threading.Condition.notify_all, []
 
 def interrupted(self):  # the waker holds its lock when the next signal comes
-    if armed and threading.current_thread() is threading.main_thread():
+    if armed and threading.get_ident() == threading.main_thread().ident:
         armed.clear()
         os.kill(os.getpid(), signal.SIGTERM)
     wake(self)
