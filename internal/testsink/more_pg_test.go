@@ -29,21 +29,22 @@ func TestMessages(t *testing.T) {
 		r.options.Source.Messages = true
 		r.serve()
 		r.stream()
-		r.tx(1, 3, "INSERT INTO t VALUES (1, 'a')", "SELECT pg_logical_emit_message(true, 'in', 'one')", "INSERT INTO t VALUES (2, 'b')")
+		r.tx(1, 1, "SELECT pg_logical_emit_message(true, 'in', 'one')")
 		r.source.Exec(t, "SELECT pg_logical_emit_message(false, 'out', '\\x00ff'::bytea)")
-		r.tx(2, 1, "SELECT pg_logical_emit_message(true, 'in', 'two')")
+		r.tx(2, 3, "INSERT INTO t VALUES (1, 'a')", "SELECT pg_logical_emit_message(true, 'in', 'two')", "INSERT INTO t VALUES (2, 'b')")
+		r.tx(3, 3, "INSERT INTO t VALUES (3, 'a')", "SELECT pg_logical_emit_message(true, 'in', 'three')", "INSERT INTO t VALUES (4, 'b')")
 		r.source.Exec(t, "SELECT pg_logical_emit_message(false, 'out', '')")
-		r.tx(3, 0)
-		r.arrived(1, 3)
+		r.tx(4, 0)
+		r.arrived(1, 4)
 		require.NoError(t, r.log().Once())
-		require.Equal(t, []string{"in one 1", "out \\x00ff -", "in two 0", "out \\x -"}, r.list(`SELECT prefix || ' ' || CASE WHEN prefix = 'in' THEN convert_from(content, 'UTF8') ELSE content::text END
+		require.Equal(t, []string{"in one 0", "out \\x00ff -", "in two 1", "in three 1", "out \\x -"}, r.list(`SELECT prefix || ' ' || CASE WHEN prefix = 'in' THEN convert_from(content, 'UTF8') ELSE content::text END
 				|| ' ' || coalesce(ordinal::text, '-') FROM testsink.message ORDER BY seq`))
 		// A message stands between the changes around it.
-		require.Equal(t, []string{"0", "message", "2", "3"}, r.list(`SELECT what FROM (
-			SELECT seq, ordinal::text AS what FROM testsink.log WHERE commit_lsn = (SELECT min(commit_lsn) FROM testsink.log) AND op <> 'message'
-			UNION ALL SELECT seq, 'message' FROM testsink.message WHERE commit_lsn = (SELECT min(commit_lsn) FROM testsink.log)) a ORDER BY seq`))
+		require.Equal(t, []string{"0", "message", "2", "3"}, r.list(`WITH at AS (SELECT commit_lsn AS third FROM testsink.message WHERE prefix = 'in' ORDER BY seq OFFSET 2)
+			SELECT what FROM (SELECT seq, ordinal::text AS what FROM testsink.log, at WHERE commit_lsn = third AND op <> 'message'
+			UNION ALL SELECT seq, 'message' FROM testsink.message, at WHERE commit_lsn = third) a ORDER BY seq`))
 		// Messages and transactions share one order.
-		require.Equal(t, []string{"tx", "out", "tx", "out", "tx"}, r.list(`SELECT what FROM (
+		require.Equal(t, []string{"tx", "out", "tx", "tx", "out", "tx"}, r.list(`SELECT what FROM (
 			SELECT min(seq) AS seq, 'tx' AS what FROM testsink.log GROUP BY commit_lsn
 			UNION ALL SELECT seq, prefix FROM testsink.message WHERE commit_lsn IS NULL) a ORDER BY seq`))
 		r.drain()

@@ -88,6 +88,11 @@ func TestMoves(t *testing.T) {
 		"unknown": {nil, moved(relation(), "1", core.Text("2"), core.Text("b"), unchanged()), []string{"2 b -"}},
 		"update of an unknown row": {nil,
 			core.Change{Op: core.OpUpdate, Relation: relation(), New: core.PackTuple(core.Text("1"), core.Text("b"), unchanged())}, []string{"1 b -"}},
+		"the key itself is unchanged": {
+			[]core.Change{insert(relation(), core.Text("1"), core.Text("a"), core.Text("old"))},
+			moved(relation(), "1", unchanged(), core.Text("b"), unchanged()), []string{"1 b old"}},
+		"the key itself is unchanged, of an unknown row": {nil,
+			moved(relation(), "1", unchanged(), core.Text("b"), core.Text("c")), []string{"1 b c"}},
 		"delete of an unknown row": {nil,
 			core.Change{Op: core.OpDelete, Relation: relation(), OldKind: core.OldKey, Old: core.PackTuple(core.Text("1"), absent(), absent())}, []string{}},
 	} {
