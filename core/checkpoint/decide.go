@@ -78,11 +78,11 @@ func Decide(stored Stored, slot Slot, intent Intent) (Action, error) {
 	case stored == At && slot.Present:
 		return Resume, nil
 	case stored == At:
-		return 0, halt(core.HaltSlotMissing, "the sink has a checkpoint and the slot does not exist")
+		return 0, halt(core.HaltSlotMissing, "there is a checkpoint and the slot does not exist")
 	case slot.Present && intent.AdoptSlot:
 		return StoreBase, nil
 	case stored == Absent && slot.Present:
-		return 0, halt(core.HaltCheckpointMissing, "the slot exists and the sink has no checkpoint")
+		return 0, halt(core.HaltCheckpointMissing, "the slot exists and no checkpoint is stored")
 	case !intent.GoForward:
 		return 0, halt(core.HaltGoForwardRequired, "the checkpoint is empty and the sink is a state mirror")
 	case stored == Claimed && slot.Present:

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -36,15 +37,22 @@ var columns = []column{
 	{"updated_at", "timestamp with time zone", "NOT NULL"},
 }
 
-// DDL is the statement that makes the table, for an operator whose role for the store may
-// not create one. table is quoted here.
-func DDL(table string) string {
+// CreateTable is the statement that makes the table, for an operator whose role for the
+// store may not create one. The name is quoted where that is needed.
+func CreateTable(table string) string {
+	name := quote(table)
+	if plain.MatchString(table) {
+		name = table
+	}
 	lines := make([]string, len(columns))
 	for i, c := range columns {
 		lines[i] = strings.TrimRight("    "+c.name+" "+c.kind+" "+c.constraint, " ")
 	}
-	return "CREATE TABLE IF NOT EXISTS " + quote(table) + " (\n" + strings.Join(lines, ",\n") + "\n)"
+	return "CREATE TABLE " + name + " (\n" + strings.Join(lines, ",\n") + "\n)"
 }
+
+// plain is a name that needs no quotes and is no key word.
+var plain = regexp.MustCompile(`^replicant_[a-z0-9_]+$`)
 
 // findTable finds the table along the search path, or makes it, and checks that it is
 // ours. What it has found once must not be made again: a table that was dropped is not an
@@ -57,8 +65,8 @@ func (s *Store) findTable(ctx context.Context) error {
 	case s.seen:
 		return invalid("the table is gone")
 	}
-	// Creating races with other sidecars even with IF NOT EXISTS; who loses looks again.
-	_, err = s.pg.Exec(ctx, DDL(s.options.Table)).ReadAll()
+	// Other sidecars may do the same at this moment; who loses the race looks again.
+	_, err = s.pg.Exec(ctx, CreateTable(s.options.Table)).ReadAll()
 	var pg *pgconn.PgError
 	if err != nil && !(errors.As(err, &pg) && (pg.Code == "42P07" || pg.Code == "23505" || pg.Code == "42710")) {
 		return err
