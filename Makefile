@@ -81,6 +81,11 @@ windows: postgres ## every row of the fault matrix against real processes; GROUP
 	@go test -c -o build/windows.test ./internal/windows
 	@cd internal/windows && REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
 
+.PHONY: big
+big: postgres ## one transaction of 1 GB through the program, streaming off and on (minutes, 10 GB of disk)
+	REPLICANT_BIG=1 REPLICANT_PG_MAJORS=$${REPLICANT_PG_MAJORS:-17} go test -v -count 1 -timeout 2h \
+		-run TestX08OneHugeTransaction ./cmd/replicant-sidecar/internal/programtest
+
 .PHONY: test-python
 test-python: python ## the tests of the Python sink
 	@scripts/step.sh "pytest"

@@ -40,10 +40,13 @@ func playSink(kind string, args []string) error {
 	case "exit-later":
 		time.Sleep(300 * time.Millisecond)
 		os.Exit(7)
-	case "file", "hang":
+	case "file", "hang", "count":
 		s, err := openFileSink(args[0])
 		if err != nil {
 			return err
+		}
+		if kind == "count" {
+			return sink.Run(countSink{s})
 		}
 		s.hang = kind == "hang"
 		return sink.Run(s)
