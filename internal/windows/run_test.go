@@ -44,7 +44,7 @@ func (c window) name() string {
 }
 
 // cases are the groups together; each file adds its own.
-var cases = slices.Concat(casesSource, casesSlot, casesTies, casesSink, casesStore)
+var cases = slices.Concat(casesSource, casesSlot, casesTies, casesSink, casesStore, casesStoreServer, casesBatch, casesStandby)
 
 func TestMain(m *testing.M) {
 	if outer, code := process.Prepare(); outer {

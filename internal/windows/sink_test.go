@@ -369,9 +369,8 @@ func sinkSwapped(what string, code core.HaltCode) func(*scene) {
 		case "before":
 			copied = s.backup("_b")
 		case "empty":
-			copied = "empty_" + s.slot
-			s.admin(fmt.Sprintf(`CREATE DATABASE "%s"`, copied))
-			s.Cleanup(func() { s.admin(fmt.Sprintf(`DROP DATABASE IF EXISTS "%s" WITH (FORCE)`, copied)) })
+			copied = s.backup("_b")
+			(&pgtest.DB{Server: s.sink.Server, Name: copied, DSN: s.sink.Server.DSN(copied)}).Exec(s.T, "TRUNCATE testsink.stream, testsink.log, ledger, t")
 		}
 		sink := s.startSink("")
 		sidecar := s.startSidecar("")
@@ -462,25 +461,25 @@ func repeatedClaim(s *scene) {
 	require.Empty(s.T, sidecar.halt())
 }
 
-// zombieTail makes the last transaction durable for an owner that was thrown off. Its
-// successor has nothing to deliver, and the slot settles all the same.
+// zombieTail makes the last transaction durable for an owner that was thrown off, after
+// its successor has read the checkpoint and before it claims. The successor has nothing to
+// deliver, and the slot settles all the same.
 func zombieTail(s *scene) {
 	s.base()
-	gate := s.gate()
-	sink := s.startSink("sink.checkpoint=block:" + gate)
+	gate, claim := s.gate(), s.gate()
+	sink := s.startSink("sink.call=block:" + gate)
 	first := s.startSidecar("")
 	s.streaming()
 	s.write()
-	s.witnessed(sink, failpoint.SinkCheckpoint, "block")
+	s.witnessed(sink, failpoint.SinkCall, "block")
 	require.NoError(s.T, first.Signal(syscall.SIGSTOP))
 	holder := s.holder()
-	second := s.startSidecar("")
+	second := s.startSidecar("claim.before=block:" + claim)
 	s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder)
-	s.until("the second's claim waits", func() bool {
-		now := s.holder()
-		return now != "" && now != holder
-	})
+	s.witnessed(second, failpoint.ClaimBefore, "block")
 	s.release(gate)
+	s.arrived()
+	s.release(claim)
 	s.until("the second streams", func() bool { return second.streams() })
 	s.until("the slot settles", func() bool { return s.toldAll() })
 	s.seen("settled at %s", s.confirmed())
