@@ -79,7 +79,7 @@ mutants: postgres python ## break the program on purpose, a patch at a time; ARG
 .PHONY: windows
 windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W" or ROW=U7
 	@go test -c -o build/windows.test ./internal/windows
-	@cd internal/windows && REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
+	@cd internal/windows && CI=1 REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
 
 .PHONY: big
 big: postgres ## one transaction of 1 GB through the program, streaming off and on (minutes, 10 GB of disk)
