@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
-	"github.com/replicant-sidecar/replicant-sidecar/core/pgoutput"
 	"github.com/stretchr/testify/require"
 )
 
