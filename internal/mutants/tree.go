@@ -81,8 +81,9 @@ func (t *tree) mend(ctx context.Context, m *mutant) error {
 	return t.git(context.WithoutCancel(ctx), m, "--reverse")
 }
 
+// git applies a patch where one line before and behind each change is still the same.
 func (t *tree) git(ctx context.Context, m *mutant, args ...string) error {
-	_, err := output(ctx, t.dir, "git", append(append([]string{"apply"}, args...), m.file)...)
+	_, err := output(ctx, t.dir, "git", append(append([]string{"apply", "-C1"}, args...), m.file)...)
 	return err
 }
 
