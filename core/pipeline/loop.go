@@ -272,6 +272,7 @@ func (l *loop) publish() {
 		s.LagBytes = int64(s.WALEnd - s.Durable)
 		s.Counters = l.session.pipeline.totals.plus(m.Count())
 		s.InFlight = m.InFlight()
+		s.InProgress, s.Spilled = l.session.inProgress(m)
 		s.LagSeconds = 0
 		if oldest := m.oldestCommit(); !oldest.IsZero() {
 			s.LagSeconds = max(now.Sub(oldest).Seconds(), 0)

@@ -39,6 +39,15 @@ func (o Options) room() (*spill.Room, error) {
 	return spill.Open(spill.Options{Dir: o.Spill.Dir, Name: o.Source.Slot, Max: o.Spill.Max})
 }
 
+// inProgress is for the status: transactions that came in part, and bytes on disk.
+func (s *session) inProgress(m *Machine) (transactions int, spilled int64) {
+	transactions, _ = m.asm.InProgress()
+	if room := s.pipeline.room; room != nil {
+		spilled = room.Used()
+	}
+	return transactions, spilled
+}
+
 // assembler makes the session's own.
 func (s *session) assembler() *assembler.Assembler {
 	p := s.pipeline

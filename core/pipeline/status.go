@@ -51,6 +51,10 @@ type Status struct {
 	Counters
 	Sessions, Rewound uint64
 	InFlight          bool
+	// InProgress is how many transactions came in part and have not committed; Spilled is
+	// what is on disk of such, in bytes.
+	InProgress int
+	Spilled    int64
 	// LastProgress is when the durable position last moved, or was found to have
 	// nothing left to do.
 	LastProgress time.Time

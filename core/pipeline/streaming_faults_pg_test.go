@@ -148,11 +148,19 @@ func TestLargeStreamedTransactionInLittleMemory(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		}()
+		spilled := atomic.Int64{}
+		go func() {
+			for watching.Err() == nil {
+				spilled.Store(max(spilled.Load(), r.Status().Spilled))
+				time.Sleep(5 * time.Millisecond)
+			}
+		}()
 		db.Exec(t, fmt.Sprintf("insert into t select i, repeat('x', 500) from generate_series(1, %d) i", n), "insert into last values (default)")
 		require.True(t, sink.WaitFor(120*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
 		stop()
 		require.EqualValues(t, n, sink.rows.Load())
-		require.EqualValues(t, 1, r.Status().Streamed)
+		require.Eventually(t, func() bool { return r.Status().Streamed == 1 && r.Status().Spilled == 0 && r.Status().InProgress == 0 }, 5*time.Second, time.Millisecond)
+		require.Greater(t, spilled.Load(), int64(30<<20), "the status shows what is spilled")
 		grown := int64(peak.Load()) - int64(before)
 		t.Logf("heap grew by at most %d KiB", grown>>10)
 		require.Less(t, grown, int64(24<<20))

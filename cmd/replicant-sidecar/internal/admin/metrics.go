@@ -66,6 +66,8 @@ func (c *collector) gauges() {
 		}
 		return 0
 	})
+	gauge("in_progress_transactions", "Transactions that came in part and have not committed (streaming on).", func(s *pipeline.Status) float64 { return float64(s.InProgress) })
+	gauge("spilled_bytes", "What is on disk of such transactions; spill.max bounds it.", func(s *pipeline.Status) float64 { return float64(s.Spilled) })
 	gauge("slot_held_bytes", "WAL that the server keeps for the slot.", func(s *pipeline.Status) float64 { return float64(s.Guard.HeldBytes) })
 	gauge("slot_safe_bytes", "WAL that may still be written before the slot is lost; -1 without a limit.", func(s *pipeline.Status) float64 {
 		if s.Guard.SafeBytes == nil {
@@ -95,6 +97,7 @@ func (c *collector) counters() {
 	counter("idle_steps", "Positions stored without a transaction.", func(s *pipeline.Status) uint64 { return s.IdleSteps })
 	counter("replayed_transactions", "Transactions that the sink had already and skipped.", func(s *pipeline.Status) uint64 { return s.Replayed })
 	counter("skipped_transactions", "Transactions at or below the position, not sent.", func(s *pipeline.Status) uint64 { return s.Skipped })
+	counter("streamed_transactions", "Transactions that came before their commit.", func(s *pipeline.Status) uint64 { return s.Streamed })
 	counter("sessions", "Replication connections that came to streaming.", func(s *pipeline.Status) uint64 { return s.Sessions })
 }
 

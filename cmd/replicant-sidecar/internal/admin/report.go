@@ -45,6 +45,11 @@ type Report struct {
 	LastProgress time.Time `json:"last_progress"`
 	InFlight     bool      `json:"in_flight"`
 
+	// InProgress is how many transactions came in part and have not committed, SpilledBytes
+	// what is on disk of such.
+	InProgress   int   `json:"in_progress"`
+	SpilledBytes int64 `json:"spilled_bytes"`
+
 	// SlotGuard is what the slot costs the server.
 	SlotGuard SlotGuard `json:"slot_guard"`
 
@@ -60,6 +65,7 @@ type Report struct {
 	Replayed     uint64 `json:"replayed"`
 	Skipped      uint64 `json:"skipped"`
 	Sessions     uint64 `json:"sessions"`
+	Streamed     uint64 `json:"streamed"`
 
 	LastError string    `json:"last_error,omitempty"`
 	LastHalt  *HaltInfo `json:"last_halt,omitempty"`
@@ -119,6 +125,7 @@ func (s *Server) report() Report {
 		Messages:  st.Messages, Rewound: st.Rewound,
 		Transactions: st.Transactions, Changes: st.Changes, Units: st.Units, Bytes: st.Bytes,
 		IdleSteps: st.IdleSteps, Replayed: st.Replayed, Skipped: st.Skipped, Sessions: st.Sessions,
+		InProgress: st.InProgress, SpilledBytes: st.Spilled, Streamed: st.Streamed,
 		LastError: st.LastError,
 	}
 	if h := st.LastHalt; h != nil {
