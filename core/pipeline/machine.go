@@ -168,15 +168,15 @@ func (m *Machine) step(step assembler.Step) error {
 // committed moves a whole transaction into the open batch.
 func (m *Machine) committed() error {
 	tx, mark := m.asm.Take()
-	changes := m.changes
-	m.changes = nil
 	if m.building != nil {
 		return m.finishLarge(tx, mark)
 	}
-	if len(tx.Changes) == 0 {
+	if len(tx.Changes) == 0 { // a change of shape waits for the rows that it is for
 		m.idle.candidate(tx.EndLSN)
 		return nil
 	}
+	changes := m.changes
+	m.changes = nil
 	if tx.EndLSN <= m.ledger.Confirmable() {
 		m.count.Skipped++ // the server sent what the checkpoint covers
 		return nil

@@ -270,6 +270,41 @@ func TestMachineSchemaChangeOfAStream(t *testing.T) {
 	require.Equal(t, core.LSN(210), r.next().Checkpoint)
 }
 
+// A description that is put back in force behind a stream is told before the next rows,
+// though an empty transaction comes first.
+func TestMachineSchemaChangeBehindAStream(t *testing.T) {
+	r, _ := streamRig(t, 1<<20, func(s *Settings) { s.SchemaChanges = true })
+	r.streamRows(7, true, 1, 1, 10)
+	r.describe(core.Column{Name: "id", TypeOID: 23, TypeModifier: -1, Identity: true})
+	r.begin(110)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindInsert, RelationOID: tableOID, HasNew: true, New: rawTuple("5")})
+	r.commit(110, 120)
+	r.ack(r.next())
+	r.streamCommit(7, 200, 210)
+	told := func(what string) {
+		t.Helper()
+		w, ok := r.m.Next()
+		require.True(t, ok)
+		require.NotNil(t, w.Schema)
+		require.Equal(t, what, w.Schema.Change.What)
+		require.NoError(t, r.m.Acked(core.Ack{}))
+	}
+	told("columns_added")
+	r.later(linger)
+	r.ack(r.next())
+	require.False(t, r.m.WantsInput())
+	r.m.Replay()
+	require.True(t, r.m.WantsInput())
+	r.begin(220)
+	r.commit(220, 230)
+	r.begin(240)
+	r.m.Receive(&pgoutput.Message{Kind: pgoutput.KindInsert, RelationOID: tableOID, HasNew: true, New: rawTuple("6")})
+	r.commit(240, 250)
+	told("columns_dropped")
+	r.later(linger)
+	require.Equal(t, []core.LSN{250}, ends(r.next()))
+}
+
 func TestRelationsToAskAbout(t *testing.T) {
 	relation := func(xid, sub uint32, oid uint32, columns ...string) *pgoutput.Message {
 		r := &core.Relation{OID: oid, Name: "t"}
