@@ -106,6 +106,46 @@ func BenchmarkDecodeAndAssemble(b *testing.B) {
 	}
 }
 
+// BenchmarkStreamed is the same rows in blocks of a transaction in progress: decoded, held,
+// and replayed at its commit.
+func BenchmarkStreamed(b *testing.B) {
+	const rows = 1000
+	be := binary.BigEndian
+	plain := shopStream(rows, 1000)
+	start, stop := []byte("S\x00\x00\x12\x67\x01"), []byte("E")
+	frames := [][]byte{start}
+	for _, f := range plain[1 : len(plain)-1] {
+		frames = append(frames, append(append([]byte{f[0]}, "\x00\x00\x12\x67"...), f[1:]...))
+	}
+	commit := append([]byte("c\x00\x00\x12\x67"), plain[len(plain)-1][1:]...)
+	frames = append(frames, stop, commit)
+	d, a := pgoutput.NewDecoder(pgoutput.Options{Streaming: true}), New(Options{})
+	var m pgoutput.Message
+	b.ReportAllocs()
+	lsn := uint64(2000)
+	for n := 0; n < b.N; n += rows {
+		be.PutUint64(commit[6:], lsn)
+		be.PutUint64(commit[14:], lsn+40)
+		lsn += 100
+		for _, f := range frames {
+			if err := d.Decode(f, &m); err != nil {
+				b.Fatal(err)
+			}
+			_, err := a.Push(&m)
+			for err == nil && a.Replaying() {
+				var step Step
+				if step, err = a.Replay(); step == StepCommit {
+					_, mark := a.Take()
+					a.Release(mark)
+				}
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 func BenchmarkDecode(b *testing.B) {
 	frames := shopStream(100, 1000)[2:102]
 	d := pgoutput.NewDecoder(pgoutput.Options{})

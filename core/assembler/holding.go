@@ -83,12 +83,17 @@ func (h *holding) add(all *holdings, sub uint32, kind byte, body []byte) {
 	all.resident += len(h.tail) - before
 }
 
-// grow moves a tail to the spare memory where it fills a good part of that, so that many
-// small tails cannot each sit on a large piece. Otherwise appending finds memory.
+// grow gives a tail room for that many bytes in all. It moves it to the spare memory where
+// it fills a good part of that, so that many small tails cannot each sit on a large piece.
 func (all *holdings) grow(h *holding, need int) {
 	if room := cap(all.spare); need <= room && need > room/2 {
 		h.tail, all.spare = append(all.spare[:0], h.tail...), nil
+		return
 	}
+	const least = 4 << 10
+	// A tail above the bound is spilled, so no more room than that is of use.
+	room := max(need, min(max(2*cap(h.tail), least), all.most+all.most/8))
+	h.tail = append(make([]byte, 0, room), h.tail...)
 }
 
 func (h *holding) addArrival(all *holdings, sub uint32, arrival uint64) {

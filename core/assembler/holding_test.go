@@ -84,19 +84,19 @@ func TestSpilledBlocks(t *testing.T) {
 // Memory that is kept for the next tail is not held by a small one, and a huge row's is
 // not kept.
 func TestSpareMemory(t *testing.T) {
-	all := holdings{most: 1000, spill: &memorySpill{}}
+	all := holdings{most: 100_000, spill: &memorySpill{}}
 	var large, small, huge holding
-	large.add(&all, 1, 'I', make([]byte, 1500))
+	large.add(&all, 1, 'I', make([]byte, 150_000))
 	require.NoError(t, all.spillTail(&large))
-	require.GreaterOrEqual(t, cap(all.spare), 1500)
+	require.GreaterOrEqual(t, cap(all.spare), 150_000)
 	small.add(&all, 2, 'I', make([]byte, 10))
-	require.Less(t, cap(small.tail), 200)
+	require.LessOrEqual(t, cap(small.tail), 4<<10)
 	require.NotNil(t, all.spare)
-	small.add(&all, 2, 'I', make([]byte, 1000))
+	small.add(&all, 2, 'I', make([]byte, 80_000))
 	require.Nil(t, all.spare)
 	require.Equal(t, 2, int(small.frames))
 	require.Equal(t, frameHeader+1+10, frameSize(small.tail))
-	huge.add(&all, 3, 'I', make([]byte, 5000))
+	huge.add(&all, 3, 'I', make([]byte, 500_000))
 	require.NoError(t, all.spillTail(&huge))
 	require.Nil(t, all.spare)
 	all.drop(&small)
@@ -130,3 +130,20 @@ func (discard) Create() (SpillFile, error) { return discard{}, nil }
 func (discard) Append([]byte) error        { return nil }
 func (discard) Next() ([]byte, error)      { return nil, errBroken }
 func (discard) Close()                     {}
+
+// A tail never has much more room than the bound, after which it is spilled.
+func TestTailsGrowToTheBoundAndNoFurther(t *testing.T) {
+	all := holdings{most: 100_000, spill: &memorySpill{}}
+	var h holding
+	moved, room := 0, 0
+	for len(h.tail) < all.most {
+		h.add(&all, 1, 'I', make([]byte, 100))
+		if cap(h.tail) != room {
+			moved, room = moved+1, cap(h.tail)
+		}
+	}
+	require.LessOrEqual(t, room, 100_000+100_000/8)
+	require.Less(t, moved, 8)
+	h.add(&all, 1, 'I', make([]byte, 1_000_000))
+	require.Less(t, cap(h.tail), 1_200_000)
+}

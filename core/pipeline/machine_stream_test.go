@@ -328,6 +328,7 @@ func TestRelationsToAskAbout(t *testing.T) {
 	require.Len(t, end.Relations, 3)
 	require.Equal(t, in.Relation, end.Relations[0])
 	require.NotSame(t, in.Relation, end.Relations[0])
+	require.NotSame(t, &in.Relation.Columns[0], &end.Relations[0].Columns[0], "the first is being read by others")
 	require.Len(t, d, 1)
 	require.Empty(t, d.due(&pgoutput.Message{Kind: pgoutput.KindStreamAbort, XID: 9, SubXID: 9}))
 	require.Empty(t, d)
