@@ -117,6 +117,7 @@ func (r *road) settled() {
 
 // TestKilledAtTheClaim: a claim that was not stored is made again.
 func TestKilledAtTheClaim(t *testing.T) {
+	t.Parallel()
 	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
 	r.base()
 	r.tx(1, 0)
@@ -216,6 +217,7 @@ func (r *road) blocked() (zombie *process.Process, release func()) {
 // TestBlockedPastATakeover: a call that was held back until another epoch ruled has no
 // effect.
 func TestBlockedPastATakeover(t *testing.T) {
+	t.Parallel()
 	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
 	zombie, release := r.blocked()
 	r.spawn("")
@@ -233,6 +235,7 @@ func TestBlockedPastATakeover(t *testing.T) {
 // TestCallOutlivesItsCaller: nobody waits for the call any more, and it is done all the
 // same. The successor finds nothing left to do.
 func TestCallOutlivesItsCaller(t *testing.T) {
+	t.Parallel()
 	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Kind: testsink.KindLog})
 	zombie, release := r.blocked()
 	release()

@@ -77,6 +77,7 @@ func TestMirrorFollows(t *testing.T) {
 			"large":       func(r *road) { r.config.Limits = core.SinkLimits{RequestBytes: 64 << 10} },
 		} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				r := newRoad(t, pg, testsink.Config{Kind: testsink.KindBoth}, shapes...)
 				adjust(r)
 				r.serve()
@@ -87,6 +88,10 @@ func TestMirrorFollows(t *testing.T) {
 				report := r.log()
 				require.NoError(t, report.Once())
 				require.Equal(t, last, report.Transactions)
+				for call, in := range map[string]string{"HandleLargeTransaction": "large", "HandleBatch": "batch"} {
+					_, had := r.calls.Load(call)
+					require.Equal(t, name == in || name == "large", had, call)
+				}
 				r.drain()
 
 				// What happens while nobody looks comes in one go, and nothing twice.

@@ -25,6 +25,7 @@ func (r *road) list(sql string, args ...any) []string {
 
 func TestMessages(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		r := newRoad(t, pg, testsink.Config{Kind: testsink.KindBoth}, table)
 		r.options.Source.Messages = true
 		r.serve()
@@ -54,6 +55,7 @@ func TestMessages(t *testing.T) {
 
 func TestSchemaChanges(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		r := newRoad(t, pg, testsink.Config{Kind: testsink.KindBoth}, table, "CREATE TABLE k (a int PRIMARY KEY, b int)")
 		r.serve()
 		r.stream()
@@ -81,6 +83,7 @@ func TestSchemaChanges(t *testing.T) {
 }
 
 func TestSchemaDeclined(t *testing.T) {
+	t.Parallel()
 	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{DeclineDestructive: true}, table)
 	r.serve()
 	r.stream()
@@ -93,6 +96,7 @@ func TestSchemaDeclined(t *testing.T) {
 
 // TestAddedWhileNobodyLooked: a column that was never told simply arrives.
 func TestAddedWhileNobodyLooked(t *testing.T) {
+	t.Parallel()
 	r := newRoad(t, pgtest.Shared(t, 17), testsink.Config{Without: []string{"SCHEMA_CHANGE", "RESUME_STATE"}}, table)
 	r.serve()
 	r.stream()

@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint/pgstore"
@@ -38,6 +40,7 @@ type road struct {
 	options      pipeline.Options
 	process      *process.Process
 	sidecar      *sidecar
+	calls        sync.Map // names of the calls that a sink in this process has had
 }
 
 var roads atomic.Int64
@@ -73,7 +76,8 @@ func (r *road) serve() {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	options := append(store.Options(), sink.WithGrace(2*time.Second),
-		sink.WithLogger(slog.New(slog.NewTextHandler(r.Output(), nil))))
+		sink.WithLogger(slog.New(slog.NewTextHandler(r.Output(), nil))),
+		sink.WithCallObserver(func(call string, _ codes.Code, _ time.Duration) { r.calls.Store(call, true) }))
 	go func() { served <- sink.ServeListener(ctx, listener, store.Sink(), options...) }()
 	r.Cleanup(func() {
 		cancel()
