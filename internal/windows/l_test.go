@@ -104,13 +104,13 @@ func storeZombie(s *scene) {
 	require.Empty(s.T, second.halt())
 }
 
-// fate is how a sidecar that was overtaken has ended, or that it waits.
+// fate is how a sidecar has ended, or that it has not.
 func (c *sidecar) fate() string {
 	select {
 	case <-c.ended:
 		return fmt.Sprintf("halt %q", c.halt())
 	default:
-		return "standby"
+		return "runs"
 	}
 }
 

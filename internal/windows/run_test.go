@@ -44,7 +44,7 @@ func (c window) name() string {
 }
 
 // cases are the groups together; each file adds its own.
-var cases = slices.Concat(casesSource, casesSlot, casesTies, casesSink, casesStore, casesStoreServer, casesBatch, casesStandby)
+var cases = slices.Concat(casesSource, casesSlot, casesTies, casesSink, casesStore, casesStoreServer, casesBatch, casesInstant, casesStandby)
 
 func TestMain(m *testing.M) {
 	if outer, code := process.Prepare(); outer {
@@ -55,7 +55,8 @@ func TestMain(m *testing.M) {
 
 // house is what all rows share.
 type house struct {
-	server  *pgtest.Server
+	server  *pgtest.Server // of sources
+	sinks   *pgtest.Server // of sinks and stores: their open transactions keep no slot waiting
 	program string
 
 	mu        sync.Mutex
@@ -71,6 +72,7 @@ func newHouse(t *testing.T) *house {
 	out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", h.program, "../../cmd/replicant-sidecar").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	h.server = pgtest.Own(t, major, pgembed.Options{DecodingWorkMem: "64kB", Settings: quiet})
+	h.sinks = pgtest.Own(t, major, pgembed.Options{Settings: quiet})
 	return h
 }
 

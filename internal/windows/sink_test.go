@@ -416,11 +416,11 @@ func twoClaims(s *scene) {
 // fenced.
 func (s *scene) oneOwner(first, second *sidecar) {
 	s.Helper()
-	gone := func(c *sidecar) bool {
-		_, err := c.Wait(time.Millisecond)
-		return err == nil || c.waits("standby")
-	}
-	s.until("one gives way", func() bool { return gone(first) || gone(second) })
+	s.until("one gives way", func() bool {
+		_, err := second.Wait(time.Millisecond)
+		_, other := first.Wait(time.Millisecond)
+		return err == nil || other == nil || first.waits("standby") // the second was one before
+	})
 	for _, c := range []*sidecar{first, second} {
 		require.Contains(s.T, []core.HaltCode{"", core.HaltFenced}, c.halt())
 	}
