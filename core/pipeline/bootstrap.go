@@ -6,6 +6,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
@@ -38,41 +39,12 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "claim", "overtaken %d times while claiming", claimsMax)
 }
 
-func (s *session) lock(ctx context.Context) (held bool, err error) {
-	return asked(ctx, func(ctx context.Context) (bool, error) {
+// locked reads the checkpoint and decides under the bootstrap lock, and runs f on what it
+// found before it lets the lock go. Who holds the lock meanwhile makes us a standby.
+func (s *session) locked(ctx context.Context, f func(wal.SlotState, checkpoint.Action) error) error {
+	held, err := asked(ctx, func(ctx context.Context) (bool, error) {
 		return s.catalog.Lock(ctx, s.pipeline.options.Source.Slot)
 	})
-}
-
-// sure looks again under the bootstrap lock before a start halts: between the creation
-// of a slot and its first stored position, slot and checkpoint contradict each other for
-// anybody who looks from outside. Who holds the lock meanwhile makes us a standby.
-func (s *session) sure(ctx context.Context, doubtful error) error {
-	held, err := s.lock(ctx)
-	if err != nil {
-		return err
-	}
-	if !held {
-		return &again{StateStandby, standbyInterval, standbyReason(0)}
-	}
-	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
-	stored, err := s.owner.read(ctx, s.source)
-	if err != nil {
-		return err
-	}
-	_, _, err = s.decide(ctx, stored)
-	if err == nil {
-		return &again{StateStarting, reconnectMin, doubtful}
-	}
-	return err
-}
-
-// bootstrap gives a stream its first position: under the bootstrap lock it reads and
-// decides once more, claims, makes the slot where there is none, and stores the slot's
-// position as an empty unit. Then the road begins from the top.
-func (s *session) bootstrap(ctx context.Context) error {
-	p := s.pipeline
-	held, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -88,6 +60,29 @@ func (s *session) bootstrap(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return f(slot, action)
+}
+
+// sure looks again under the bootstrap lock before a start halts: between the creation
+// of a slot and its first stored position, slot and checkpoint contradict each other for
+// anybody who looks from outside.
+func (s *session) sure(ctx context.Context, doubtful error) error {
+	return s.locked(ctx, func(wal.SlotState, checkpoint.Action) error {
+		return &again{StateStarting, reconnectMin, doubtful}
+	})
+}
+
+// bootstrap gives a stream its first position. Then the road begins from the top.
+func (s *session) bootstrap(ctx context.Context) error {
+	return s.locked(ctx, func(slot wal.SlotState, action checkpoint.Action) error {
+		return s.base(ctx, slot, action)
+	})
+}
+
+// base claims, makes the slot where there is none, and stores the slot's position as an
+// empty unit.
+func (s *session) base(ctx context.Context, slot wal.SlotState, action checkpoint.Action) error {
+	p := s.pipeline
 	if action != checkpoint.CreateSlot && action != checkpoint.StoreBase {
 		return nil // somebody was faster: from the top
 	}
