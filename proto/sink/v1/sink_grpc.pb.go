@@ -215,7 +215,9 @@ type SinkServiceClient interface {
 	//	S-402  State mirror, update of a known row: replace the columns that are
 	//	       carried, keep those marked u.
 	//	S-403  State mirror, update of an unknown row is no error: without u it is
-	//	       stored; with u it is stored with the rest unknown, or ignored.
+	//	       stored; with u it is stored with the rest unknown, or ignored. An
+	//	       insert with u (a row that an update brought into the publication's
+	//	       row filter) is the same.
 	//	S-404  State mirror, key change (old_row holds another key): delete the row
 	//	       at the old key, store the new one; its u columns come from the old
 	//	       key's row, else from the row at the new key, else are unknown.
@@ -727,7 +729,9 @@ type SinkServiceServer interface {
 	//	S-402  State mirror, update of a known row: replace the columns that are
 	//	       carried, keep those marked u.
 	//	S-403  State mirror, update of an unknown row is no error: without u it is
-	//	       stored; with u it is stored with the rest unknown, or ignored.
+	//	       stored; with u it is stored with the rest unknown, or ignored. An
+	//	       insert with u (a row that an update brought into the publication's
+	//	       row filter) is the same.
 	//	S-404  State mirror, key change (old_row holds another key): delete the row
 	//	       at the old key, store the new one; its u columns come from the old
 	//	       key's row, else from the row at the new key, else are unknown.
