@@ -28,7 +28,10 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 		}
 		claimed, err := s.owner.claim(ctx, s.source, read)
 		if errors.Is(err, errOvertaken) {
-			continue // somebody claimed since the read; the slot is still ours
+			if err := s.stillOurs(ctx); err != nil {
+				return core.Checkpoint{}, err
+			}
+			continue // somebody claimed since the read, and has lost the slot to us
 		}
 		s.epoch = claimed.Epoch
 		if err == nil {
@@ -37,6 +40,17 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 		return claimed, err
 	}
 	return core.Checkpoint{}, core.NewHalt(core.HaltFenced, "claim", "overtaken %d times while claiming", claimsMax)
+}
+
+// stillOurs is asked before a claim is made again: whoever was overtaken because the
+// server had ended its walsender must not stop the slot's new owner. Where the connection
+// is gone that held the bootstrap lock, the question fails.
+func (s *session) stillOurs(ctx context.Context) error {
+	slot, err := asked(ctx, s.slot)
+	if err == nil && slot.Active && slot.ActivePID != s.conn.PID() {
+		return &again{StateStandby, standbyInterval, standbyReason(slot.ActivePID)}
+	}
+	return err
 }
 
 // locked reads the checkpoint and decides under the bootstrap lock, and runs f on what it
