@@ -36,12 +36,6 @@ func (v *valve) open() {
 	}
 }
 
-func (v *valve) isShut() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.shut != nil
-}
-
 // pass waits until the valve is open.
 func (v *valve) pass() {
 	for {
