@@ -2,6 +2,7 @@ package windows
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/url"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
 )
 
 // proxy stands on a unix socket between two processes. It cuts after a number of bytes,
@@ -25,6 +28,8 @@ type proxy struct {
 	budget int // bytes from the server until the cut; below 0 no cut
 	cuts   int
 	held   chan struct{} // not nil while bytes to the server are held up
+	record bool
+	tape   []byte // what chosen connections got from the server, while record is set
 }
 
 type pair struct {
@@ -128,7 +133,7 @@ func (p *proxy) down(c *pair) {
 		if err != nil {
 			return
 		}
-		n, cut := p.allow(c, n)
+		n, cut := p.allow(c, buf[:n])
 		if _, err := c.client.Write(buf[:n]); err != nil {
 			return
 		}
@@ -141,9 +146,13 @@ func (p *proxy) down(c *pair) {
 	}
 }
 
-func (p *proxy) allow(c *pair, n int) (allowed int, cut bool) {
+func (p *proxy) allow(c *pair, b []byte) (n int, cut bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	n = len(b)
+	if c.marked && p.record {
+		p.tape = append(p.tape, b...)
+	}
 	switch {
 	case !c.marked || p.budget < 0:
 		return n, false
@@ -174,6 +183,14 @@ func (p *proxy) cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cuts
+}
+
+// told reports whether a keepalive with this WAL end is on the tape.
+func (p *proxy) told(walEnd core.LSN) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	const length = 4 + 1 + 8 + 8 + 1
+	return bytes.Contains(p.tape, binary.BigEndian.AppendUint64([]byte{'d', 0, 0, 0, length, 'k'}, uint64(walEnd)))
 }
 
 // hold keeps back what the client sends from now on.

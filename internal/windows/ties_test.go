@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
@@ -150,8 +151,15 @@ func tieOfTwo(ordinal int) func(*scene) {
 // anybody is there: its keepalive comes between two changes, and names the commit's LSN.
 func keepaliveInside(s *scene) {
 	s.args = append(s.args, "--sender-timeout", "4s")
+	s.make()
+	p, dsn := s.postgres(s.source.DSN, replication)
+	s.from = dsn
 	s.base()
 	s.commit(6000, s.rows(6000, 2000))
+	inside := s.tx
+	p.mu.Lock()
+	p.record = true
+	p.mu.Unlock()
 	s.startSink("")
 	gate := s.gate()
 	sidecar := s.startSidecar("read.change=block:" + gate + "@5;read.keepalive=kill")
@@ -161,8 +169,15 @@ func keepaliveInside(s *scene) {
 	require.NoError(s.T, sidecar.Signal(syscall.SIGCONT))
 	s.release(gate)
 	s.killed(sidecar, failpoint.ReadKeepalive)
+	p.mu.Lock()
+	p.record = false
+	p.mu.Unlock()
 	s.startSidecar("")
 	s.judge(0, 0)
+	commit, err := core.ParseLSN(s.ask(s.sink.DSN, `SELECT commit_lsn::text FROM testsink.log WHERE relation = 'public.ledger' AND payload::jsonb->'new'->>'tx' = $1::text`, fmt.Sprint(inside)))
+	require.NoError(s.T, err)
+	require.True(s.T, p.told(commit), "no keepalive named the commit's LSN %s", commit)
+	s.seen("keepalive at %s", commit)
 }
 
 // olderThanIdle keeps a transaction open, in progress at us, or prepared, while an idle
