@@ -230,6 +230,11 @@ func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.
 			if err := c.unknown(at, failed); err != nil {
 				return err
 			}
+			// A sink may answer questions at once and units with an error.
+			c.notReady(failed.Error())
+			if !sleep(ctx, pace.NextBackOff()) {
+				return failed
+			}
 		default:
 			return failed
 		}
