@@ -56,6 +56,13 @@ func (c *chaos) step(late bool) {
 			w.mu.Unlock()
 			return
 		}
+		if c.rng.IntN(2) == 0 {
+			w.mu.Lock()
+			w.sink.armed = true
+			w.mu.Unlock()
+			w.server.crash(time.Second, time.Second)
+			return
+		}
 		w.sink.restore()
 	case g == nil:
 	case action < 15:

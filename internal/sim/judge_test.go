@@ -57,13 +57,13 @@ func (w *world) judgePosition(applied, position core.LSN) {
 }
 
 // judgeOwnedEffect: at a sink with a checkpoint every effect follows the one before it.
-func (w *world) judgeOwnedEffect(row *stored, end core.LSN) {
+func (w *world) judgeOwnedEffect(row *stored, end core.LSN, by [16]byte) {
 	next := w.wal.successor(row.last)
 	if next == nil || next.end != end {
 		w.fail("I4: %s took effect after %s, due was %s", end, row.last, endOf(next))
 		return
 	}
-	w.effect(row, next)
+	w.effect(row, next, by)
 }
 
 func endOf(r *record) string {
@@ -75,7 +75,7 @@ func endOf(r *record) string {
 
 // judgeLibEffect: at a sink without one, effects run forward by one, repeat the last, or
 // begin again right above the sidecar's row; never at or below it.
-func (w *world) judgeLibEffect(row *stored, end core.LSN) {
+func (w *world) judgeLibEffect(row *stored, end core.LSN, by [16]byte) {
 	position := w.rows.row.Position
 	next, again := w.wal.successor(row.last), w.wal.successor(position)
 	switch {
@@ -91,7 +91,7 @@ func (w *world) judgeLibEffect(row *stored, end core.LSN) {
 		row.repeats++
 		w.judgeRepeats(row)
 	}
-	w.effect(row, w.wal.ending(end))
+	w.effect(row, w.wal.ending(end), by)
 }
 
 // judgeRepeats: a fault costs at most what one write of the row covers.
@@ -102,29 +102,35 @@ func (w *world) judgeRepeats(row *stored) {
 }
 
 // effect is a transaction or message that is in the sink's store now.
-func (w *world) effect(row *stored, r *record) {
+func (w *world) effect(row *stored, r *record, by [16]byte) {
 	row.last, row.highest = r.end, max(row.highest, r.end)
 	row.effects++
 	for i := range r.rows {
-		w.judgeShape(row, &r.rows[i])
+		w.judgeShape(row, &r.rows[i], by)
 	}
 }
 
 // judgeShape: a sink that is told new shapes knows each before the first row in it.
-func (w *world) judgeShape(kept *stored, r *row) {
+func (w *world) judgeShape(kept *stored, r *row, by [16]byte) {
 	if r.op == core.OpMessage {
 		return
 	}
 	before, known := kept.shapes[r.table]
-	if known && before < r.shape && w.plan.tellShapes && (w.plan.resume || w.plan.lib) && kept.told[r.table] < r.shape {
+	remembers := w.plan.resume || w.plan.lib || kept.by[r.table] == by // what was kept, or this process itself
+	if known && before < r.shape && w.plan.tellShapes && remembers && kept.told[r.table] < r.shape {
 		w.fail("I7: a row of table %d in shape %d, told was %d", r.table, r.shape, kept.told[r.table])
 	}
+	kept.by[r.table] = by
 	kept.shapes[r.table] = max(before, r.shape)
 }
 
-// flowMax bounds what a sidecar may hold of the stream: two reads of the socket, the
-// units that wait and are in flight, and what lies in the network.
-const flowMax = 2 << 20
+// flowMax bounds what a sidecar may hold of the stream: two reads of the socket, three
+// units (in flight, sealed, open) or the pieces of a large one, and what lies in the
+// network.
+func (p *plan) flowMax() int {
+	const reads, slack = 2 * 256 << 10, 4*room + 64<<10
+	return reads + slack + 3*p.limits.Resolved().PreferredBytes
+}
 
 // judgeFlow: what was sent and is not durable stays under the named limits (I9).
 func (w *world) judgeFlow(f *flow) {
@@ -136,8 +142,8 @@ func (w *world) judgeFlow(f *flow) {
 		f.marks = f.marks[1:]
 	}
 	f.settled = max(f.settled, settled)
-	if held := f.total - f.settled; held > flowMax {
-		w.fail("I9: the sidecar holds %d bytes", held)
+	if held := f.total - f.settled; held > w.plan.flowMax() {
+		w.fail("I9: the sidecar holds %d bytes, bound is %d", held, w.plan.flowMax())
 	}
 }
 

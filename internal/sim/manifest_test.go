@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 )
@@ -18,6 +19,8 @@ type manifest struct {
 	outcome  outcome
 	fresh    bool // no unit since the claim
 	epoch    uint64
+	at       time.Time // of the last answer
+	hasty    int       // calls in a row that came at once after a failure
 }
 
 type outcome uint8
@@ -89,6 +92,13 @@ func (m *manifest) judge(g *generation, job *work) {
 		m.before = nil // what the store said is the store's judge to hold
 	}
 	m.epoch = job.call.Epoch
+	if m.outcome == unknown && time.Since(m.at) < 50*time.Millisecond {
+		if m.hasty++; m.hasty > 3 {
+			w.fail("%s hammers the sink: %d calls in a row right after a failure", g.name(), m.hasty)
+		}
+	} else {
+		m.hasty = 0
+	}
 	if !slices.IsSorted(job.ends) || len(job.ends) > 0 && job.ends[len(job.ends)-1] != job.checkpoint {
 		w.fail("I4: ends %v, checkpoint %s", job.ends, job.checkpoint)
 	}
@@ -126,5 +136,5 @@ func (m *manifest) answered(job *work, err error) {
 		}
 		return
 	}
-	m.outcome = outcomeOf(err)
+	m.outcome, m.at = outcomeOf(err), time.Now()
 }

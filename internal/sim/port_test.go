@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -33,6 +34,13 @@ var (
 
 // begin is before anything is sent. A frozen process sends it when it wakes.
 func (p *port) begin(what string) {
+	p.g.w.mu.Lock()
+	if p.g.atCall && strings.HasPrefix(what, "Handle") {
+		p.g.atCall = false
+		p.g.w.note("%s: freezes at %s", p.g.name(), what)
+		p.g.gate.close()
+	}
+	p.g.w.mu.Unlock()
 	p.g.gate.pass()
 	p.g.w.mu.Lock()
 	defer p.g.w.mu.Unlock()

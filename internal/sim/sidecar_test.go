@@ -43,6 +43,7 @@ type generation struct {
 	ended  time.Time // when Run returned
 	drain  time.Time // when Drain was called
 	killed bool
+	atCall bool // freezes at its next writing call
 }
 
 func (w *world) addSidecar(letter string, after time.Duration) *sidecar {
@@ -299,6 +300,19 @@ func (g *generation) freeze(d time.Duration) {
 		g.w.log("%s: wakes", g.name())
 		g.gate.open()
 	})
+}
+
+// freezeAtCall freezes the process when it next makes a writing call: the call is on its
+// way, and comes when the process wakes.
+func (g *generation) freezeAtCall() {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	g.frozen, g.atCall = true, true
+}
+
+func (g *generation) wake() {
+	g.w.log("%s: wakes", g.name())
+	g.gate.open()
 }
 
 // stop ends the sidecar for good.

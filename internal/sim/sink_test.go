@@ -31,6 +31,7 @@ type sink struct {
 	downUntil     time.Time
 	row           stored
 	shots         []stored // to be restored from
+	armed         bool     // goes back at the next claim
 	serving       *remote  // set when it is served over gRPC
 }
 
@@ -46,6 +47,7 @@ type stored struct {
 	effects       int
 	repeats       int
 	shapes, told  map[int]int
+	by            map[int][16]byte // who delivered a table's newest row
 }
 
 // work is one writing call, as far as the model needs it.
@@ -62,7 +64,7 @@ type work struct {
 func newSink(w *world, rng *rand.Rand) *sink {
 	p := &w.plan
 	s := &sink{w: w, rng: rng, owned: !p.lib, fences: p.lib && !p.remote, instance: 1, turn: make(chan struct{}, 1)}
-	s.row = stored{shapes: map[int]int{}, told: map[int]int{}}
+	s.row = stored{shapes: map[int]int{}, told: map[int]int{}, by: map[int][16]byte{}}
 	list := []core.Capability{core.CapTransaction, core.CapBatch}
 	add := func(has bool, c core.Capability) {
 		if has {
@@ -128,12 +130,12 @@ func (s *sink) restore() {
 	}
 	shot := s.shots[s.rng.IntN(len(s.shots))]
 	s.w.note("sink: restored from %s epoch %d to %s epoch %d", s.row.position, s.row.epoch, shot.position, shot.epoch)
-	s.w.restored = true
+	s.w.restored, s.armed = true, false
 	s.row = shot.clone()
 }
 
 func (r stored) clone() stored {
-	r.shapes, r.told = maps.Clone(r.shapes), maps.Clone(r.told)
+	r.shapes, r.told, r.by = maps.Clone(r.shapes), maps.Clone(r.told), maps.Clone(r.by)
 	return r
 }
 
@@ -156,6 +158,12 @@ func (s *sink) claim(ctx context.Context, q core.CheckpointRequest) (core.Checkp
 			return core.Checkpoint{}, err
 		}
 		defer leave()
+	}
+	w.mu.Lock()
+	arm := s.armed && q.Claim != nil
+	w.mu.Unlock()
+	if arm { // between the read and the claim
+		s.restore()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,10 +207,7 @@ func (s *sink) do(ctx context.Context, job *work) (core.LSN, error) {
 	w := s.w
 	w.mu.Lock()
 	f, instance := w.weather, s.instance
-	before, within, after := upTo(s.rng, f.slow), upTo(s.rng, f.slow)/2, upTo(s.rng, f.slow)/2
-	if f.hang > 0 {
-		within += upTo(s.rng, f.hang)
-	}
+	before, after := upTo(s.rng, f.slow), upTo(s.rng, f.slow)/2
 	failure, lie := s.troubleWith(&f, job), percent(s.rng, f.lie)
 	survives := s.owned && s.rng.IntN(2) == 0
 	w.mu.Unlock()
@@ -217,6 +222,9 @@ func (s *sink) do(ctx context.Context, job *work) (core.LSN, error) {
 		return 0, err
 	}
 	if !s.fences || s.passes(&job.call, &err) {
+		w.mu.Lock()
+		within := upTo(s.rng, w.weather.slow)/2 + upTo(s.rng, w.weather.hang)
+		w.mu.Unlock()
 		if !sleepOr(within, w.over) {
 			err = context.Canceled
 		} else {
@@ -286,7 +294,7 @@ func (s *sink) commit(job *work, instance uint64, survives bool) error {
 		s.row.told[told[0]] = told[1]
 	}
 	for _, end := range job.ends {
-		w.judgeLibEffect(&s.row, end)
+		w.judgeLibEffect(&s.row, end, job.call.SenderID)
 	}
 	return nil
 }
@@ -312,7 +320,7 @@ func (s *sink) commitOwned(job *work) error {
 	}
 	for _, end := range job.ends {
 		if end > row.position {
-			w.judgeOwnedEffect(row, end)
+			w.judgeOwnedEffect(row, end, job.call.SenderID)
 		}
 	}
 	if job.checkpoint >= row.position && job.resume != nil {
