@@ -67,9 +67,8 @@ func zombieTail(s *scene) {
 	s.base()
 	gate, claim := s.gate(), s.gate()
 	sink := s.startSink("sink.call=block:" + gate)
+	s.write() // before the start: an idle step would pass the point too
 	first := s.startSidecar("")
-	s.streaming()
-	s.write()
 	s.witnessed(sink, failpoint.SinkCall, "block")
 	require.NoError(s.T, first.Signal(syscall.SIGSTOP))
 	holder := s.holder()

@@ -233,8 +233,8 @@ func emptyStreamed(s *scene) {
 	s.batch(100).streamed().base()
 	gate := s.gate()
 	sink := s.startSink("sink.call=block:" + gate)
-	sidecar := s.startSidecar("read.commit=delay:1ms@3")
 	s.write()
+	sidecar := s.startSidecar("read.commit=delay:1ms@3")
 	s.witnessed(sink, failpoint.SinkCall, "block")
 	s.write()
 	s.source.Exec(s.T, "INSERT INTO plain SELECT generate_series(1, 50000)")
@@ -255,9 +255,8 @@ func sourceStops(blocked bool) func(*scene) {
 		if blocked {
 			within = core.CallTimeoutDefault + 5*time.Second // when the call is given up
 			sink := s.startSink("sink.call=block:" + gate)
-			s.startSidecar("")
-			s.streaming()
 			s.write()
+			s.startSidecar("")
 			s.witnessed(sink, failpoint.SinkCall, "block")
 		} else {
 			s.startSink("")
