@@ -17,6 +17,9 @@ JOBS ?= 2
 GROUP ?= U S L B W
 ROW ?=
 
+# Random schedules of `make sim`.
+SEEDS ?= 50
+
 export ARGS FUZZTIME
 
 BIN := bin/replicant-sidecar
@@ -85,6 +88,10 @@ windows: postgres ## every row of the fault matrix against real processes; GROUP
 big: postgres ## one transaction of 1 GB through the program, streaming off and on (minutes, 10 GB of disk)
 	REPLICANT_BIG=1 REPLICANT_PG_MAJORS=$${REPLICANT_PG_MAJORS:-17} go test -v -count 1 -timeout 2h \
 		-run TestX08OneHugeTransaction ./cmd/replicant-sidecar/internal/programtest
+
+.PHONY: sim
+sim: ## the whole sidecar in simulated time under SEEDS random schedules
+	go test -timeout 60m ./internal/sim -seeds $(SEEDS) -long
 
 .PHONY: test-python
 test-python: python ## the tests of the Python sink

@@ -22,6 +22,10 @@ type encoder struct {
 	wal       *walLog
 	described map[int]int // table to shape, plus one
 	frames    [][]byte
+	// Of a transaction in progress: the id that stands in front of each message, and what
+	// was described in it.
+	within uint32
+	inside map[int]int
 }
 
 // record gives the frames of a record; none for what pgoutput passes over.
@@ -47,6 +51,9 @@ func (e *encoder) record(r *record, emptyToo bool) [][]byte {
 }
 
 func (e *encoder) add(at core.LSN, body []byte) {
+	if e.within != 0 {
+		body = append(be.AppendUint32([]byte{body[0]}, e.within), body[1:]...)
+	}
 	e.frames = append(e.frames, waltest.AppendData(nil, uint64(at), body))
 }
 
@@ -62,8 +69,12 @@ func (e *encoder) row(at core.LSN, r *row) {
 		return
 	}
 	t := &e.wal.tables[r.table]
-	if e.described[r.table] != r.shape+1 {
-		e.described[r.table] = r.shape + 1
+	described := e.described
+	if e.within != 0 {
+		described = e.inside
+	}
+	if described[r.table] != r.shape+1 {
+		described[r.table] = r.shape + 1
 		e.add(at, appendRelation(t, r.shape))
 	}
 	b := be.AppendUint32(nil, t.oid)

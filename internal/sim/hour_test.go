@@ -119,7 +119,7 @@ func TestTakeoverOfAFrozenSidecar(t *testing.T) {
 		w.addSidecar("A", 0)
 		w.addSidecar("B", 0)
 		time.Sleep(2 * time.Minute)
-		for round := range 6 {
+		for round := range 4 {
 			var owner *generation
 			w.await(5*time.Minute, func() bool { return w.server.slot.holder != nil })
 			w.mu.Lock()
@@ -181,7 +181,7 @@ func TestNoAnswerForAnHour(t *testing.T) {
 				w.weather = calm
 				w.mu.Unlock()
 				w.settle(2 * time.Hour)
-			}, "batch", "lib", "lib gRPC")
+			}, "batch", "lib gRPC")
 		})
 	}
 }

@@ -105,8 +105,9 @@ func (w *world) judgeRepeats(row *stored) {
 func (w *world) effect(row *stored, r *record, by [16]byte) {
 	row.last, row.highest = r.end, max(row.highest, r.end)
 	row.effects++
-	for i := range r.rows {
-		w.judgeShape(row, &r.rows[i], by)
+	rows := w.wal.visible(r)
+	for i := range rows {
+		w.judgeShape(row, &rows[i], by)
 	}
 }
 

@@ -25,6 +25,8 @@ type plan struct {
 	tellShapes bool // the sink is told
 	resume     bool
 	quiet      bool // no heartbeat
+	streaming  bool // transactions in progress are asked for
+	resident   int  // bytes of them that stay in memory
 	restores   bool // the owner of the checkpoint goes back once
 	early      bool // faults begin before the first position is stored
 	limits     core.SinkLimits
@@ -44,6 +46,7 @@ func (p *plan) String() string {
 	for word, on := range map[string]bool{
 		"gRPC": p.remote, "unfenced": p.unfenced, "messages": p.messages, "large": p.large, "shapes": p.shapes,
 		"told": p.tellShapes, "restored": p.restores, "early": p.early, "resume state": p.resume,
+		"streaming": p.streaming,
 	} {
 		if on {
 			words += ", " + word
@@ -72,6 +75,9 @@ func drawPlan(seed uint64) plan {
 		p.lib, p.storeBatch = true, 2+rng.IntN(20)
 	}
 	p.remote = coin(4)
+	if coin(2) {
+		p.streaming, p.resident = true, 1<<10+rng.IntN(16<<10)
+	}
 	if coin(3) {
 		p.sidecars = 2
 	}

@@ -26,7 +26,9 @@ type walsender struct {
 	ended chan struct{} // the client has left, or ended the copy
 	polite,
 	finished bool
-	flow flow
+	flow      flow
+	streaming bool // transactions in progress are asked for
+	streams   map[*record]*inProgress
 }
 
 // flow counts bytes that were sent and are not durable at the sink.
@@ -63,6 +65,7 @@ func (b *backend) startReplication(query string) bool {
 	w.note("walsender %d from %s (asked %s, confirmed %s)", b.pid, from, at, s.slot.confirmed)
 	sender := &walsender{
 		b: b, rng: rand.New(rand.NewPCG(w.seed, uint64(b.pid))), enc: encoder{wal: w.wal, described: map[int]int{}},
+		streaming: strings.Contains(query, "streaming 'on'"), streams: map[*record]*inProgress{},
 		next: w.wal.from(from), sent: from, told: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	stopping := s.stopping
@@ -169,14 +172,23 @@ func (s *walsender) send(stopping <-chan struct{}) {
 		w.mu.Lock()
 		var frames [][]byte
 		var r record
+		var blocks []byte
 		more := s.next < len(w.wal.records)
 		if more {
-			r = w.wal.records[s.next]
+			r = *w.wal.records[s.next]
+			blocks = s.inProgress()
+			if frames = s.end(w.wal.records[s.next]); frames == nil {
+				frames = s.enc.record(&r, s.b.s.major < 15)
+			}
 			s.next++
-			frames = s.enc.record(&r, s.b.s.major < 15)
 		}
 		changed := w.wal.changed
 		w.mu.Unlock()
+		if len(blocks) > 0 {
+			if _, err := s.b.conn.Write(blocks); err != nil {
+				return
+			}
+		}
 		if more {
 			if !s.frames(&r, frames) {
 				return

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -115,6 +117,10 @@ func (w *world) options(g *generation) pipeline.Options {
 		Sink: g.port, Delivery: w.plan.delivery, GoForwardOnly: true, NoHeartbeat: w.plan.quiet,
 		DrainTimeout: drainTimeout,
 	}
+	if w.plan.streaming {
+		o.Source.Streaming = true
+		o.Spill = pipeline.Spilling{Dir: filepath.Join(w.dir, g.letter), Resident: w.plan.resident}
+	}
 	if w.plan.lib {
 		o.Store, o.StoreBatch = &rowsDoor{rows: w.rows, gen: g, rng: g.port.rng}, w.plan.storeBatch
 	}
@@ -134,6 +140,7 @@ func (g *generation) finish(err error) {
 	w := g.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	g.judgeSpill()
 	g.ended = time.Now()
 	halt, halted := core.AsHalt(err)
 	switch {
@@ -156,6 +163,16 @@ func (g *generation) finish(err error) {
 	default:
 		w.fail("%s: %v (%T)", g.name(), err, err)
 	}
+}
+
+// judgeSpill: a process that has ended leaves no file behind.
+func (g *generation) judgeSpill() {
+	_ = filepath.WalkDir(filepath.Join(g.w.dir, g.letter), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() && entry.Name() != "lock" {
+			g.w.fail("%s: leaves the file %s", g.name(), entry.Name())
+		}
+		return err
+	})
 }
 
 // judgeHalt: a halt must have its reason in what happened. Some can only be left by an

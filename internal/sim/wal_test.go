@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -13,9 +14,10 @@ const walBegin core.LSN = 0x2000000
 type recordKind uint8
 
 const (
-	filler  recordKind = iota // WAL that holds nothing for us
-	commit                    // a commit record; the rows came before it
-	message                   // a logical message outside of any transaction
+	filler   recordKind = iota // WAL that holds nothing for us
+	commit                     // a commit record; the rows came before it
+	message                    // a logical message outside of any transaction
+	rollback                   // an abort record; of its rows nothing may arrive
 )
 
 // record is a piece of WAL, from its start to its end. Records lie side by side, so the
@@ -27,6 +29,8 @@ type record struct {
 	xid        uint32
 	at         time.Time
 	rows       []row
+	gone       []int // savepoints that were rolled back
+	big        bool  // it outgrew the server's memory while it ran
 	prefix     string
 	content    string
 }
@@ -37,6 +41,7 @@ type row struct {
 	table, shape int
 	id, text     string
 	cascade      bool
+	savepoint    int // 0: in none
 }
 
 // table is a published table. Its shape is the number of columns that were added.
@@ -53,7 +58,7 @@ func tables() []table {
 // walLog is the source's WAL. Guarded by the world's mutex.
 type walLog struct {
 	messages  bool // logical messages are asked for
-	records   []record
+	records   []*record
 	published []int // records that must reach the sink, by index
 	end       core.LSN
 	xid       uint32
@@ -71,17 +76,17 @@ func (w *walLog) add(r record, length core.LSN) *record {
 	length = max((length+alignment-1)/alignment*alignment, alignment)
 	r.start, r.end, r.at = w.end, w.end+length, time.Now()
 	w.end = r.end
-	if r.kind == commit {
+	if r.kind == commit || r.kind == rollback {
 		w.xid++
 		r.xid = w.xid
 	}
-	w.records = append(w.records, r)
+	w.records = append(w.records, &r)
 	if w.isPublished(&r) {
 		w.published = append(w.published, len(w.records)-1)
 	}
 	close(w.changed)
 	w.changed = make(chan struct{})
-	return &w.records[len(w.records)-1]
+	return &r
 }
 
 func (w *walLog) isPublished(r *record) bool {
@@ -94,14 +99,14 @@ func (w *walLog) isPublished(r *record) bool {
 	return false
 }
 
-// visible are the rows of a transaction that we asked for.
+// visible are the rows of a transaction that we asked for and that were not rolled back.
 func (w *walLog) visible(r *record) []row {
-	if w.messages {
+	if w.messages && len(r.gone) == 0 {
 		return r.rows
 	}
 	var list []row
 	for _, one := range r.rows {
-		if one.op != core.OpMessage {
+		if (w.messages || one.op != core.OpMessage) && !slices.Contains(r.gone, one.savepoint) {
 			list = append(list, one)
 		}
 	}
@@ -119,7 +124,7 @@ func (w *walLog) successor(at core.LSN) *record {
 	if i == len(w.published) {
 		return nil
 	}
-	return &w.records[w.published[i]]
+	return w.records[w.published[i]]
 }
 
 // ending is the published record that ends exactly there.

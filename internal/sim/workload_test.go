@@ -55,6 +55,15 @@ func (l *workload) write() {
 	case 0: // nothing of it is published
 		w.add(record{kind: commit}, 48)
 	case 1:
+		if l.rng.IntN(3) == 0 { // it is rolled back, or nothing of it is published
+			n := 8 + l.rng.IntN(30)
+			kind, rows := rollback, l.rows(n)
+			if l.rng.IntN(3) == 0 {
+				kind, rows = commit, nil
+			}
+			w.add(record{kind: kind, rows: rows, big: true}, 64)
+			return
+		}
 		w.add(record{kind: message, prefix: "app", content: l.words(l.rng.IntN(60))}, core.LSN(40+l.rng.IntN(80)))
 	default:
 		l.transaction()
@@ -67,7 +76,45 @@ func (l *workload) transaction() {
 	if p.large && l.rng.IntN(12) == 0 {
 		n = 40 + l.rng.IntN(160)
 	}
-	var rows []row
+	if l.rng.IntN(12) == 0 {
+		n = 8 + l.rng.IntN(12)
+	}
+	if p.shapes && l.rng.IntN(20) == 0 {
+		l.alter()
+	}
+	r := record{kind: commit, rows: l.rows(n), big: n >= 8}
+	if r.big && l.rng.IntN(2) == 0 {
+		l.savepoints(&r)
+	}
+	w.add(r, core.LSN(48+8*l.rng.IntN(8)))
+}
+
+// savepoints lays savepoints over parts of a transaction and rolls some of them back.
+func (l *workload) savepoints(r *record) {
+	for i, savepoint := 0, 1; i < len(r.rows); savepoint++ {
+		i += l.rng.IntN(4)
+		for range 1 + l.rng.IntN(5) {
+			if i < len(r.rows) {
+				r.rows[i].savepoint = savepoint
+				i++
+			}
+		}
+		if l.rng.IntN(3) == 0 {
+			r.gone = append(r.gone, savepoint)
+		}
+	}
+}
+
+// alter adds a column to a table.
+func (l *workload) alter() {
+	t := &l.w.wal.tables[l.rng.IntN(len(l.w.wal.tables))]
+	if t.shape < 6 {
+		t.shape++
+	}
+}
+
+func (l *workload) rows(n int) (rows []row) {
+	w, p := l.w.wal, &l.w.plan
 	for range n {
 		at := l.rng.IntN(len(w.tables))
 		if p.shapes && w.tables[at].shape < 6 && l.rng.IntN(60) == 0 {
@@ -75,7 +122,7 @@ func (l *workload) transaction() {
 		}
 		rows = append(rows, l.row(at))
 	}
-	w.add(record{kind: commit, rows: rows}, core.LSN(48+8*l.rng.IntN(8)))
+	return rows
 }
 
 func (l *workload) row(at int) row {

@@ -19,6 +19,7 @@ type world struct {
 	t    *testing.T
 	seed uint64
 	plan plan
+	dir  string          // to spill to
 	ctx  context.Context // of what runs on the other side of the network
 
 	mu       sync.Mutex
@@ -52,7 +53,7 @@ func simulate(t *testing.T, seed uint64, p plan, body func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		w := &world{
-			t: t, seed: seed, plan: p, ctx: ctx, weather: calm, lawful: map[core.HaltCode]bool{},
+			t: t, seed: seed, plan: p, dir: t.TempDir(), ctx: ctx, weather: calm, lawful: map[core.HaltCode]bool{},
 			failed: make(chan struct{}), over: make(chan struct{}), began: time.Now(),
 		}
 		w.wal = newWAL(p.messages)
