@@ -42,6 +42,9 @@ func (c *chaos) step(late bool) {
 	switch action := c.rng.IntN(20); {
 	case action < 9:
 		c.weather()
+	case action < 10 && w.plan.remote && c.rng.IntN(2) == 0:
+		w.log("network: connections to the sink are cut")
+		w.sink.serving.cut()
 	case action < 10:
 		w.sink.restart(upTo(c.rng, time.Minute))
 	case action < 11:

@@ -186,6 +186,68 @@ func TestNoAnswerForAnHour(t *testing.T) {
 	}
 }
 
+// A server that shuts down waits until it hears that all of its WAL is done. An idle
+// sidecar stores that position and says so, whether it is asked or not.
+func TestFastShutdownIsNotHeldUp(t *testing.T) {
+	eachMode(t, func(w *world) {
+		w.addSidecar("A", 0)
+		time.Sleep(time.Minute)
+		for round := range 20 {
+			w.flood(round%3, 100)
+			time.Sleep(time.Duration(round) * 1234 * time.Millisecond)
+			w.mu.Lock()
+			w.wal.add(record{kind: filler}, 4096)
+			w.mu.Unlock()
+			began := time.Now()
+			w.spawn(func() { w.server.restart(time.Minute, time.Second) })
+			time.Sleep(time.Millisecond)
+			for w.server.walsenders() > 0 && !w.isOver() {
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				w.mu.Lock()
+				w.fail("the server waited %s", took)
+				w.mu.Unlock()
+			}
+			if !w.await(time.Minute, func() bool { return w.server.slot.holder != nil }) {
+				break
+			}
+		}
+		w.settle(5 * time.Minute)
+	}, "batch", "lib")
+}
+
+// A slot that stands above the checkpoint was moved by somebody else: what lies between is
+// lost, so every mode halts, and nothing behind the gap has an effect.
+func TestSlotMovedByOthers(t *testing.T) {
+	eachMode(t, func(w *world) {
+		w.addSidecar("A", 0)
+		time.Sleep(time.Minute)
+		w.flood(3, 100)
+		time.Sleep(time.Minute)
+		first := w.sidecars[0].now()
+		first.askToDrain()
+		w.await(time.Minute, func() bool { return !first.ended.IsZero() })
+		w.mu.Lock()
+		effects := w.sink.row.effects
+		w.mu.Unlock()
+		w.flood(3, 100)
+		w.mu.Lock()
+		w.permit(core.HaltSlotAhead)
+		w.server.slot.confirmed = w.wal.successor(w.position()).end
+		w.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		w.mu.Lock()
+		if w.sink.row.effects != effects {
+			w.fail("%d transactions took effect behind the gap", w.sink.row.effects-effects)
+		}
+		if w.sidecars[0].halts[core.HaltSlotAhead] == 0 {
+			w.fail("no halt slot_ahead")
+		}
+		w.mu.Unlock()
+	}, "transaction", "lib batched")
+}
+
 // A paused predecessor whose sink has restarted with an empty memory: it must look at
 // its row before it speaks to the new instance, or it would do again what is settled.
 func TestPausedPredecessorOfALibSink(t *testing.T) {

@@ -71,14 +71,15 @@ func (p *port) Capabilities(ctx context.Context) (caps core.Capabilities, err er
 		caps, err = p.far.Capabilities(ctx)
 		return caps, p.end("GetCapabilities", err)
 	}
+	answers := make(chan core.Capabilities, 2) // the request may arrive twice
 	err = p.g.w.road(ctx, p.rng, func(context.Context) error {
-		caps = p.g.w.sink.capabilities()
+		answers <- p.g.w.sink.capabilities()
 		return nil
 	})
-	if err != nil {
-		return core.Capabilities{}, p.end("GetCapabilities", err)
+	if err == nil {
+		caps = <-answers
 	}
-	return caps, p.end("GetCapabilities", nil)
+	return caps, p.end("GetCapabilities", err)
 }
 
 // Checkpoint reads or claims.

@@ -57,6 +57,15 @@ func (r *remote) halt() {
 	}
 }
 
+// cut ends the connections that there are; the sink stays.
+func (r *remote) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at != nil {
+		r.at.cut()
+	}
+}
+
 // restart is a new process: the SDK's memory is a fresh one.
 func (r *remote) restart(away time.Duration) {
 	r.halt()

@@ -27,6 +27,7 @@ type sidecar struct {
 	stopped chan struct{}
 	leaving bool
 	count   int
+	halts   map[core.HaltCode]int // guarded by the world's mutex
 }
 
 // generation is one process.
@@ -51,7 +52,7 @@ type generation struct {
 func (w *world) addSidecar(letter string, after time.Duration) *sidecar {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := &sidecar{w: w, letter: letter, rng: w.rand(100 + uint64(letter[0])), stopped: make(chan struct{})}
+	c := &sidecar{w: w, letter: letter, rng: w.rand(100 + uint64(letter[0])), stopped: make(chan struct{}), halts: map[core.HaltCode]int{}}
 	w.sidecars = append(w.sidecars, c)
 	w.spawn(func() {
 		defer close(c.stopped)
@@ -146,6 +147,7 @@ func (g *generation) finish(err error) {
 	switch {
 	case halted:
 		w.note("%s: halted: %v", g.name(), halt)
+		g.halts[halt.Code]++
 		g.judgeHalt(halt)
 	case errors.Is(err, pipeline.ErrAbort):
 		w.note("%s: aborted", g.name())
