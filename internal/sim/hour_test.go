@@ -217,6 +217,36 @@ func TestFastShutdownIsNotHeldUp(t *testing.T) {
 	}, "batch", "lib")
 }
 
+// A drain waits for what is in flight, and tells Postgres before it leaves.
+func TestDrainWaitsForWhatIsInFlight(t *testing.T) {
+	eachMode(t, func(w *world) {
+		w.addSidecar("A", 0)
+		time.Sleep(time.Minute)
+		for range 10 {
+			w.mu.Lock()
+			w.weather.slow = drainTimeout / 3
+			w.mu.Unlock()
+			w.flood(1, 100)
+			time.Sleep(100 * time.Millisecond)
+			g := w.sidecars[0].now()
+			if g == nil {
+				break
+			}
+			g.askToDrain()
+			if !w.await(drainTimeout, func() bool { return !g.ended.IsZero() }) {
+				w.unless("it does not drain")
+			}
+			w.mu.Lock()
+			if last := w.wal.lastPublished(); w.server.slot.confirmed < last {
+				w.fail("drained with the slot at %s, in flight was %s", w.server.slot.confirmed, last)
+			}
+			w.weather = calm
+			w.mu.Unlock()
+			time.Sleep(time.Minute)
+		}
+	}, "batch", "lib")
+}
+
 // A slot that stands above the checkpoint was moved by somebody else: what lies between is
 // lost, so every mode halts, and nothing behind the gap has an effect.
 func TestSlotMovedByOthers(t *testing.T) {

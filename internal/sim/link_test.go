@@ -151,9 +151,11 @@ func (c *clientConn) Read(p []byte) (int, error) {
 
 func (c *clientConn) Write(p []byte) (int, error) {
 	c.l.gen.gate.pass()
-	c.l.w.mu.Lock()
-	c.l.gen.judgeAlive("bytes to the server")
-	c.l.w.mu.Unlock()
+	if c.l.streams.Load() {
+		c.l.w.mu.Lock()
+		c.l.gen.judgeAlive("a status update")
+		c.l.w.mu.Unlock()
+	}
 	c.l.wrote.Store(time.Now().UnixNano())
 	if bytes.Contains(p, []byte("START_REPLICATION")) {
 		c.l.streams.Store(true)

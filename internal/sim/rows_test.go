@@ -101,6 +101,7 @@ func (d *rowsDoor) Claim(ctx context.Context, c checkpoint.Claiming) (r checkpoi
 			return checkpoint.ErrOvertaken
 		}
 		r = s.row
+		d.gen.port.sent.before = nil // what the row says now is its own judge to hold
 		return nil
 	})
 	return r, err

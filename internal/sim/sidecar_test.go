@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,8 @@ type generation struct {
 	sender [16]byte
 	ended  time.Time // when Run returned
 	drain  time.Time // when Drain was called
+	seen   int       // faults that this process has seen
+	well   int       // as many at the drain, if all was well then; otherwise -1
 	killed bool
 	atCall bool // freezes at its next writing call
 }
@@ -162,6 +165,9 @@ func (g *generation) finish(err error) {
 		if limit := drainTimeout + 10*time.Second; !g.frozen && time.Since(g.drain) > limit {
 			w.fail("%s: the drain took %s", g.name(), time.Since(g.drain))
 		}
+		if g.well == g.seen && !g.frozen && time.Since(g.drain) < drainTimeout && w.server.slot.confirmed != w.position() {
+			w.fail("%s: drained in peace, and the slot stands at %s, the checkpoint at %s", g.name(), w.server.slot.confirmed, w.position())
+		}
 	default:
 		w.fail("%s: %v (%T)", g.name(), err, err)
 	}
@@ -205,6 +211,7 @@ func (g *generation) judgeAlive(what string) {
 // fault counts what a sidecar has seen go wrong.
 func (g *generation) fault() {
 	g.w.mu.Lock()
+	g.seen++
 	g.w.faults++
 	g.w.mu.Unlock()
 }
@@ -302,10 +309,23 @@ func (g *generation) streams() []*link {
 // askToDrain asks for a clean stop.
 func (g *generation) askToDrain() {
 	g.w.mu.Lock()
-	g.drain = time.Now()
+	g.drain, g.well = time.Now(), -1
+	holder := g.w.server.slot.holder
+	if holder != nil && holder.gen == g && !g.w.restored && g.w.weather.name == calm.name && g.w.server.phase == up && !g.stuck() {
+		g.well = g.seen
+	}
 	g.w.note("%s: drain", g.name())
 	g.w.mu.Unlock()
 	g.pipeline.Drain()
+}
+
+// stuck reports whether a connection of the process was ever held up or is to be cut.
+func (g *generation) stuck() bool {
+	g.sidecar.mu.Lock()
+	defer g.sidecar.mu.Unlock()
+	return slices.ContainsFunc(g.links, func(l *link) bool {
+		return l.stuck.Load() || l.left[toServer].Load() < endless/2 || l.left[toClient].Load() < endless/2
+	})
 }
 
 // freeze stops the process for a while, as a debugger or a full machine does.
