@@ -48,13 +48,8 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 // begin fills the directory and starts the server in it. From its first step
 // on the directory is cleaned up even if we are killed.
 func (s *Server) begin(ctx context.Context) (err error) {
-	if s.dir.throwAway {
-		if s.claim, err = s.dir.claim(); err != nil {
-			return err
-		}
-		if s.reaper, err = startReaper(s.dir, s.who); err != nil {
-			return err
-		}
+	if err := s.guard(); err != nil {
+		return err
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -74,6 +69,18 @@ func (s *Server) begin(ctx context.Context) (err error) {
 			return err
 		}
 	}
+}
+
+// guard has a throw-away directory cleaned up even if we are killed.
+func (s *Server) guard() (err error) {
+	if !s.dir.throwAway {
+		return nil
+	}
+	if s.claim, err = s.dir.claim(); err != nil {
+		return err
+	}
+	s.reaper, err = startReaper(s.dir, s.who)
+	return err
 }
 
 // prepare makes the cluster unless there is one.
