@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/logging"
@@ -33,6 +34,8 @@ func surviveBrokenOutput() func() {
 type engine interface {
 	Run(ctx context.Context) error
 	Drain()
+	// GuardSlot watches the slot of an engine that halted, until ctx is done.
+	GuardSlot(ctx context.Context)
 }
 
 // supervise runs the engine until it ends or is told to, and stops the child after it.
@@ -45,7 +48,8 @@ func (s *sidecar) supervise(signals <-chan os.Signal) error {
 // watch is the supervising loop. What happens first decides how the program ends.
 func (s *sidecar) watch(engine engine, signals <-chan os.Signal) error {
 	ctx, abort := context.WithCancel(context.Background())
-	defer abort()
+	var guarding sync.WaitGroup
+	defer func() { abort(); guarding.Wait() }()
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Run(ctx) }()
 	childEnds := s.childEnds()
@@ -81,6 +85,7 @@ func (s *sidecar) watch(engine engine, signals <-chan os.Signal) error {
 				return &exitError{s.child.Code()}
 			case halted && asked == 0 && s.config.OnHalt == "park":
 				parked = true
+				guarding.Go(func() { engine.GuardSlot(ctx) })
 				s.log.Error("halted and parked: not ready until a signal ends it", logging.KeyCode, string(halt.Code), logging.KeyReason, halt.Error())
 				continue
 			}

@@ -32,6 +32,8 @@ var errCanceled = errors.New("canceled")
 
 func (e *fakeEngine) Drain() { e.once.Do(func() { close(e.drain) }) }
 
+func (e *fakeEngine) GuardSlot(ctx context.Context) { <-ctx.Done() }
+
 func (e *fakeEngine) Run(ctx context.Context) error {
 	drain := e.drain
 	if e.deaf {

@@ -53,16 +53,47 @@ func (g *guard) run(ctx context.Context) {
 	}
 }
 
-func (g *guard) look(ctx context.Context) {
+// GuardSlot keeps the guard's view of the slot fresh until ctx is done, and does nothing
+// else: for a pipeline that halted and is left up. The slot goes on holding WAL then, and
+// somebody should see how much. It writes nothing to the source.
+func (p *Pipeline) GuardSlot(ctx context.Context) {
+	source := p.options.Source
+	for {
+		catalog, err := asked(ctx, func(ctx context.Context) (*wal.Catalog, error) {
+			return wal.OpenCatalog(ctx, source)
+		})
+		if err == nil {
+			g := guard{pipeline: p, catalog: catalog, slot: source.Slot}
+			g.look(ctx)
+			g.watch(ctx)
+			_ = catalog.Close()
+		}
+		if !sleep(ctx, guardInterval) {
+			return
+		}
+	}
+}
+
+// watch looks at the slot until that fails or ctx is done.
+func (g *guard) watch(ctx context.Context) {
+	for sleep(ctx, guardInterval) {
+		if !g.look(ctx) {
+			return
+		}
+	}
+}
+
+// look reports whether the source answered.
+func (g *guard) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	slot, err := g.catalog.Slot(ctx, g.slot)
 	if err != nil {
-		return
+		return false
 	}
 	now, err := g.catalog.CurrentLSN(ctx)
 	if err != nil {
-		return
+		return false
 	}
 	status := watchSlot(slot, g.last, now, time.Since(g.lastAt))
 	g.last, g.lastAt = now, time.Now()
@@ -73,6 +104,7 @@ func (g *guard) look(ctx context.Context) {
 			g.pipeline.log.Warn("the slot is in danger", "reason", status.Warning, "held_bytes", status.HeldBytes)
 		}
 	}
+	return true
 }
 
 // watchSlot computes the guard's view from two readings of the WAL's end.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -231,8 +232,15 @@ func TestHaltExitsWithItsCodeOrParks(t *testing.T) {
 	require.Equal(t, 4, p.exit())
 	require.Contains(t, p.err.String(), `"code":"publication_missing"`)
 
+	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", slotOf(db)),
+		"SELECT pg_logical_emit_message(false, 'x', repeat('y', 100000))")
 	p = launch(t, db, append([]string{"run", "--on-halt=park"}, sinkArgs("file", file)[1:]...)...)
 	p.says("halted and parked")
+	p.until("the slot is watched while parked", func() bool {
+		_, metrics := p.get("/metrics")
+		held := regexp.MustCompile(`(?m)^replicant_slot_held_bytes (\S+)$`).FindStringSubmatch(metrics)
+		return held != nil && held[1] != "0"
+	})
 	code, text := p.get("/readyz?verbose")
 	require.Equal(t, 503, code)
 	require.Contains(t, text, "publication_missing")
