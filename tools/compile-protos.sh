@@ -34,7 +34,7 @@ compile() {
 		--include_imports --descriptor_set_out="$out/sink.binpb" \
 		--python_out="$out/python" --java_out="$out/java" \
 		--cpp_out="$out/cpp" --csharp_out="$out/csharp" \
-		sink/v1/types.proto sink/v1/sink.proto sink/v1/two_phase.proto
+		sink/v1/types.proto sink/v1/sink.proto sink/v1/two_phase.proto sink/v1/probe.proto
 	[ -s "$out/sink.binpb" ] && [ -s "$out/python/sink/v1/types_pb2.py" ]
 	echo "compile-protos: ok with $version"
 }
