@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/replicant-sidecar/replicant-sidecar/internal/wire"
 )
@@ -34,9 +36,7 @@ func receive(ctx context.Context, stream grpc.ServerStream) *frameReader {
 	go func() {
 		for {
 			got := received{raw: new(wire.Raw)}
-			if got.err = stream.RecvMsg(got.raw); got.err == io.EOF {
-				got.err = errHalfClosed
-			}
+			got.err = ended(ctx, stream.RecvMsg(got.raw))
 			select {
 			case r.next <- got:
 			case <-ctx.Done():
@@ -49,4 +49,24 @@ func receive(ctx context.Context, stream grpc.ServerStream) *frameReader {
 		}
 	}()
 	return r
+}
+
+// ended is why no frame follows. The end of the call shows at its context and in gRPC's
+// receive, whichever is looked at first: a handler sees the context's error in both cases.
+func ended(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case err == io.EOF:
+		return errHalfClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	switch status.Code(err) {
+	case codes.Canceled:
+		return context.Canceled
+	case codes.DeadlineExceeded:
+		return context.DeadlineExceeded
+	}
+	return err
 }
