@@ -319,7 +319,8 @@ func TestLibIdle(t *testing.T) {
 	require.Eventually(t, func() bool { return s.row(t).Position > before }, 2*patience, 10*time.Millisecond)
 	require.LessOrEqual(t, confirmed(t, s.db, s.slot), s.row(t).Position)
 	require.Empty(t, s.sink.Transactions())
-	require.Eventually(t, func() bool { return r.Status().IdleSteps == 1 }, patience, 10*time.Millisecond)
+	// One or more: how often the server speaks while the WAL moves is its affair.
+	require.Eventually(t, func() bool { return r.Status().IdleSteps > 0 }, patience, 10*time.Millisecond)
 	drained(t, r)
 	drained(t, s.streams(t))
 }
