@@ -38,6 +38,30 @@ func (s *Sink) HandleSchemaChange(ctx context.Context, unit *core.SchemaChangeUn
 	return s.invoke(ctx, "HandleSchemaChange", wire.SchemaChangeUnitToProto(unit), &response)
 }
 
+// HandleSnapshotComplete ends an initial copy.
+func (s *Sink) HandleSnapshotComplete(ctx context.Context, unit *core.SnapshotCompleteUnit) (core.Ack, error) {
+	const call = "HandleSnapshotComplete"
+	var response sinkv1.HandleSnapshotCompleteResponse
+	if err := s.invoke(ctx, call, wire.SnapshotCompleteToProto(unit), &response); err != nil {
+		return core.Ack{}, err
+	}
+	return ackOf(call, response.CheckpointLsn, &response)
+}
+
+// SnapshotProgress asks for the token of an incremental copy.
+func (s *Sink) SnapshotProgress(ctx context.Context, request core.SnapshotProgressRequest) ([]byte, error) {
+	const call = "SnapshotProgress"
+	var response sinkv1.SnapshotProgressResponse
+	if err := s.invoke(ctx, call, wire.SnapshotProgressToProto(request), &response); err != nil {
+		return nil, err
+	}
+	token, err := wire.ProgressTokenFromProto(&response)
+	if err != nil {
+		return nil, wire.ContractBreach(call, err)
+	}
+	return token, nil
+}
+
 // HandleSessionIdentity asks for consent to a source.
 func (s *Sink) HandleSessionIdentity(ctx context.Context, identity core.SessionIdentity) error {
 	var response sinkv1.HandleSessionIdentityResponse

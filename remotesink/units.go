@@ -30,12 +30,28 @@ func (s *Sink) HandleBatch(ctx context.Context, unit *core.Unit) (core.Ack, erro
 	return ackOf(call, response.CheckpointLsn, &response)
 }
 
+// HandleSnapshot delivers rows of a snapshot, or flags and a token alone.
+func (s *Sink) HandleSnapshot(ctx context.Context, unit *core.SnapshotUnit) (core.Counts, error) {
+	const call = "HandleSnapshot"
+	var response sinkv1.HandleSnapshotResponse
+	encode := func(e *wire.Encoder) (*wire.Raw, error) { return e.Snapshot(unit) }
+	if err := s.send(ctx, call, encode, &response); err != nil {
+		return core.Counts{}, err
+	}
+	ack, err := ackOf(call, nil, &response)
+	return ack.Counts, err
+}
+
 type encode func(*wire.Encoder, *core.Unit) (*wire.Raw, error)
 
-// deliver encodes the unit, which is not looked at any more afterwards, and sends it.
 func (s *Sink) deliver(ctx context.Context, call string, unit *core.Unit, encode encode, response any) error {
+	return s.send(ctx, call, func(e *wire.Encoder) (*wire.Raw, error) { return encode(e, unit) }, response)
+}
+
+// send encodes a unit, which is not looked at any more afterwards, and sends it.
+func (s *Sink) send(ctx context.Context, call string, encode func(*wire.Encoder) (*wire.Raw, error), response any) error {
 	s.mu.Lock()
-	request, err := encode(&s.encoder, unit)
+	request, err := encode(&s.encoder)
 	s.mu.Unlock()
 	if err != nil {
 		return notEncoded(call, err)

@@ -14,6 +14,9 @@ type handlers struct {
 	schema      core.SchemaChangeHandler
 	identity    core.SessionIdentityHandler
 	origin      core.SlotOriginHandler
+	snapshot    core.SnapshotHandler
+	complete    core.SnapshotCompleteHandler
+	progress    core.SnapshotProgressHandler
 }
 
 func register(sink core.Sink) handlers {
@@ -26,6 +29,9 @@ func register(sink core.Sink) handlers {
 	h.schema, _ = sink.(core.SchemaChangeHandler)
 	h.identity, _ = sink.(core.SessionIdentityHandler)
 	h.origin, _ = sink.(core.SlotOriginHandler)
+	h.snapshot, _ = sink.(core.SnapshotHandler)
+	h.complete, _ = sink.(core.SnapshotCompleteHandler)
+	h.progress, _ = sink.(core.SnapshotProgressHandler)
 	return h
 }
 
@@ -37,6 +43,8 @@ func (h handlers) implements() core.CapabilitySet {
 		core.CapBatch: h.batch != nil, core.CapLargeTransaction: h.large != nil,
 		core.CapMessage: h.message != nil, core.CapSchemaChange: h.schema != nil,
 		core.CapSessionIdentity: h.identity != nil, core.CapSlotOrigin: h.origin != nil,
+		core.CapSnapshot: h.snapshot != nil, core.CapSnapshotComplete: h.complete != nil,
+		core.CapSnapshotProgress: h.progress != nil,
 	} {
 		if present {
 			list = append(list, capability)

@@ -17,6 +17,8 @@ import (
 type Lib struct {
 	// Caps is what Capabilities answers, except for the instance. Change it before use.
 	Caps core.Capabilities
+	// Snapshots has the hooks of snapshot units. Change them before use.
+	Snapshots
 	// Unfenced takes every call as it comes.
 	Unfenced bool
 	// Arrive is called before the fence and before the call has its turn, Before behind
@@ -27,6 +29,7 @@ type Lib struct {
 	turn sync.Mutex // one writing call at a time
 
 	mu              sync.Mutex
+	mirror          Mirror
 	instance        byte
 	epoch, sequence uint64
 	log             []Transaction
@@ -38,7 +41,7 @@ type Lib struct {
 func NewLib() *Lib {
 	return &Lib{instance: 1, Caps: core.Capabilities{
 		Name: "lib", Version: "1", Kind: core.AppendLog,
-		Set:     core.NewCapabilitySet(core.CapTransaction, core.CapLargeTransaction, core.CapMessage),
+		Set:     core.NewCapabilitySet(core.CapTransaction, core.CapLargeTransaction, core.CapMessage, core.CapSnapshot),
 		Fencing: []core.Fencing{core.FencingInstance},
 	}}
 }
@@ -99,6 +102,7 @@ func (l *Lib) HandleTransaction(ctx context.Context, u *core.Unit) (core.Ack, er
 	return l.call(ctx, u.Call, u.Checkpoint, func() error {
 		copied := u.Transactions[0]
 		copied.Changes = cloneChanges(copied.Changes)
+		l.mirror.Apply(copied.Changes)
 		l.log = append(l.log, Transaction{copied, false})
 		return nil
 	})
@@ -129,6 +133,7 @@ func (l *Lib) HandleLargeTransaction(ctx context.Context, large core.LargeTransa
 			}
 			if frame.Commit != nil {
 				tx.EndLSN = frame.Commit.EndLSN
+				l.mirror.Apply(tx.Changes)
 				l.log = append(l.log, Transaction{tx, true})
 				return nil
 			}

@@ -13,25 +13,30 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 )
 
-// Memory is an append log of whole transactions with their checkpoint. Its store
-// outlives sessions, not the process. Safe for use by several goroutines.
+// Memory keeps whole transactions with their checkpoint, as a log and as a mirror of the
+// tables. Its store outlives sessions, not the process. Safe for use by several
+// goroutines.
 type Memory struct {
 	// Caps is what Capabilities answers. Change it before use.
 	Caps core.Capabilities
-	// Before is called with the lock held before a unit is applied; an error refuses
-	// the unit. It may be nil.
+	// Snapshots has the hooks of snapshot units. Change them before use.
+	Snapshots
 	// Decline makes HandleSchemaChange refuse.
 	Decline bool
-	Before  func(core.Call, core.LSN) error
+	// Before is called with the lock held before a unit is applied; an error refuses
+	// the unit. It may be nil.
+	Before func(core.Call, core.LSN) error
 	// After is called once the unit is durable; an error stands for a lost answer.
 	After func(core.Call, core.LSN) error
 
 	mu     sync.Mutex
+	mirror Mirror
 	stored core.Checkpoint
 	sender [16]byte
 	log    []Transaction
 	units  []Unit
-	// journal is what happened in its order: "tx", "message", "schema WHAT".
+	// journal is what happened in its order: "tx", "message", "schema WHAT",
+	// "snapshot", "snapshot complete".
 	journal  []string
 	messages []core.Message
 }
@@ -52,7 +57,8 @@ type Unit struct {
 func NewMemory() *Memory {
 	return &Memory{Caps: core.Capabilities{
 		Name: "memory", Version: "1", InstanceID: []byte("memory"), Kind: core.StateMirror,
-		Set:     core.NewCapabilitySet(core.CapCheckpoint, core.CapTransaction, core.CapBatch, core.CapLargeTransaction),
+		Set: core.NewCapabilitySet(core.CapCheckpoint, core.CapTransaction, core.CapBatch, core.CapLargeTransaction,
+			core.CapSnapshot, core.CapSnapshotComplete, core.CapSnapshotProgress),
 		Fencing: []core.Fencing{core.FencingStored},
 	}}
 }
@@ -71,8 +77,8 @@ func (m *Memory) Units() []Unit {
 	return append([]Unit(nil), m.units...)
 }
 
-// Journal is what took effect, in order: "tx" for a transaction, "message", and "schema"
-// with the kind of change.
+// Journal is what took effect, in order: "tx" for a transaction, "message", "schema" with
+// the kind of change, "snapshot" for a unit of one, and "snapshot complete".
 func (m *Memory) Journal() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,6 +97,13 @@ func (m *Memory) Stored() core.Checkpoint {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stored
+}
+
+// IgnoreHoles makes the mirror leave out rows of which a column is not known.
+func (m *Memory) IgnoreHoles() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mirror.IgnoreHoles = true
 }
 
 // SetStored plants a checkpoint row, such as one from a restored backup.
@@ -222,6 +235,7 @@ func (m *Memory) apply(u *core.Unit, large bool) (core.Ack, error) {
 		}
 		copied := u.Transactions[i]
 		copied.Changes = cloneChanges(copied.Changes)
+		m.mirror.Apply(copied.Changes)
 		m.log, m.journal = append(m.log, Transaction{copied, large}), append(m.journal, "tx")
 	}
 	m.stored.Position = max(m.stored.Position, u.Checkpoint)

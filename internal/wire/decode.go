@@ -13,7 +13,9 @@ import (
 type Decoder struct {
 	relations RelationSource
 	decoded
-	unit core.Unit
+	unit     core.Unit
+	snapshot core.SnapshotUnit
+	rows     []core.Tuple
 }
 
 // RelationSource decodes Relation messages; a *RelationCache.
@@ -142,7 +144,9 @@ func (d *Decoder) readTransactions(name string, single bool) *FieldError {
 
 // forget drops the last request, so that nothing of it is kept alive or shown again.
 func (d *Decoder) forget() {
-	d.unit = core.Unit{}
+	d.unit, d.snapshot = core.Unit{}, core.SnapshotUnit{}
+	clear(d.rows)
+	d.rows = d.rows[:0]
 	clear(d.table)
 	clear(d.transactions)
 	clear(d.changes)

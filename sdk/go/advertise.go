@@ -23,6 +23,9 @@ func implemented(s core.Sink) core.CapabilitySet {
 	_, schema := s.(core.SchemaChangeHandler)
 	_, identity := s.(core.SessionIdentityHandler)
 	_, origin := s.(core.SlotOriginHandler)
+	_, snapshot := s.(core.SnapshotHandler)
+	_, complete := s.(core.SnapshotCompleteHandler)
+	_, progress := s.(core.SnapshotProgressHandler)
 	add(checkpoint, core.CapCheckpoint)
 	add(transaction, core.CapTransaction)
 	add(batch, core.CapBatch)
@@ -31,6 +34,9 @@ func implemented(s core.Sink) core.CapabilitySet {
 	add(schema, core.CapSchemaChange)
 	add(identity, core.CapSessionIdentity)
 	add(origin, core.CapSlotOrigin)
+	add(snapshot, core.CapSnapshot)
+	add(complete, core.CapSnapshotComplete)
+	add(progress, core.CapSnapshotProgress)
 	return set
 }
 

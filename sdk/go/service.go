@@ -39,6 +39,8 @@ func serviceDesc() *grpc.ServiceDesc {
 			desc.Methods[i].Handler = rawMethod("HandleTransaction", (*server).transaction)
 		case "HandleBatch":
 			desc.Methods[i].Handler = rawMethod("HandleBatch", (*server).batch)
+		case "HandleSnapshot":
+			desc.Methods[i].Handler = rawMethod("HandleSnapshot", (*server).snapshot)
 		}
 	}
 	desc.Streams = []grpc.StreamDesc{{

@@ -78,7 +78,7 @@ type StoreOptions struct {
 // test, the skip, idle steps, lineage, the binding to a source, resume state, and large
 // transactions in one store transaction. It has CHECKPOINT, TRANSACTION, BATCH,
 // LARGE_TRANSACTION and RESUME_STATE and fences by the stored epoch; a MessageStore has
-// MESSAGE, a SchemaStore SCHEMA_CHANGE as well.
+// MESSAGE, a SchemaStore SCHEMA_CHANGE, a SnapshotStore the three of snapshots as well.
 func FromStore(name, version string, store Store, options StoreOptions) core.Sink {
 	base := &storeSink{store: store, about: core.Capabilities{
 		Name: name, Version: version, Kind: options.Kind, Limits: options.Limits,
@@ -86,35 +86,19 @@ func FromStore(name, version string, store Store, options StoreOptions) core.Sin
 			core.CapLargeTransaction, core.CapResumeState),
 		Fencing: []core.Fencing{core.FencingStored},
 	}}
-	messages, takesMessages := store.(MessageStore)
-	schemas, takesSchemas := store.(SchemaStore)
-	base.schemas = schemas
+	_, takesMessages := store.(MessageStore)
+	base.schemas, _ = store.(SchemaStore)
+	_, takesSnapshots := store.(SnapshotStore)
 	if takesMessages {
 		base.about.Set |= core.NewCapabilitySet(core.CapMessage)
 	}
-	if takesSchemas {
+	if base.schemas != nil {
 		base.about.Set |= core.NewCapabilitySet(core.CapSchemaChange)
 	}
-	message, schema := storeMessages{base, messages}, storeSchemas{base, schemas}
-	switch {
-	case takesMessages && takesSchemas:
-		return struct {
-			*storeSink
-			storeMessages
-			storeSchemas
-		}{base, message, schema}
-	case takesMessages:
-		return struct {
-			*storeSink
-			storeMessages
-		}{base, message}
-	case takesSchemas:
-		return struct {
-			*storeSink
-			storeSchemas
-		}{base, schema}
+	if takesSnapshots {
+		base.about.Set |= core.NewCapabilitySet(core.CapSnapshot, core.CapSnapshotComplete, core.CapSnapshotProgress)
 	}
-	return base
+	return base.withCalls()
 }
 
 type storeSink struct {
