@@ -15,13 +15,14 @@ const (
 	HaltConflictingStartMode HaltCode = "conflicting_start_mode"
 
 	// The source: server, role, publication.
-	HaltWALLevel           HaltCode = "wal_level"
-	HaltServerUnsupported  HaltCode = "server_unsupported"
-	HaltSourceRights       HaltCode = "source_rights"
-	HaltSourcePooler       HaltCode = "source_pooler"
-	HaltSourceRefused      HaltCode = "source_refused"
-	HaltPublicationMissing HaltCode = "publication_missing"
-	HaltSlotsExhausted     HaltCode = "slots_exhausted"
+	HaltWALLevel            HaltCode = "wal_level"
+	HaltServerUnsupported   HaltCode = "server_unsupported"
+	HaltSourceRights        HaltCode = "source_rights"
+	HaltSourcePooler        HaltCode = "source_pooler"
+	HaltSourceRefused       HaltCode = "source_refused"
+	HaltPublicationMissing  HaltCode = "publication_missing"
+	HaltPublicationConflict HaltCode = "publication_conflict"
+	HaltSlotsExhausted      HaltCode = "slots_exhausted"
 
 	// The slot and the position.
 	HaltSlotPlugin           HaltCode = "slot_plugin"

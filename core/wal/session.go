@@ -53,21 +53,32 @@ func (s *session) open(ctx context.Context) error {
 	case s.pg != nil:
 		return nil
 	}
-	config, err := s.options.config()
+	pg, err := OpenPlain(ctx, s.options)
+	s.pg = pg
+	return err
+}
+
+// OpenPlain opens an ordinary connection with the pinned settings in force: for the
+// catalog, and for whoever reads rows that must look as the stream's. The caller closes it.
+func OpenPlain(ctx context.Context, o Options) (*pgconn.PgConn, error) {
+	config, err := o.config()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pg, err := pgconn.ConnectConfig(ctx, config)
 	if err != nil {
-		return classify(ctx, phaseCatalog, err)
+		return nil, classify(ctx, phaseCatalog, err)
 	}
 	if err := checkCatalog(ctx, pg); err != nil {
 		_ = pg.Close(ctx)
-		return classify(ctx, phaseCatalog, err)
+		return nil, classify(ctx, phaseCatalog, err)
 	}
-	s.pg = pg
-	return nil
+	return pg, nil
 }
+
+// ClassifyPlain sorts an error of a connection of OpenPlain: a *core.Halt,
+// ErrConnectionLost, or the context's own error.
+func ClassifyPlain(ctx context.Context, err error) error { return classify(ctx, phaseCatalog, err) }
 
 // checkCatalog sets and reads back the pinned settings, as a replication connection does.
 func checkCatalog(ctx context.Context, pg *pgconn.PgConn) error {

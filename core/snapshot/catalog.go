@@ -1,0 +1,187 @@
+package snapshot
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// Tables lists what the publications stream, ordered by schema and name. conn decides
+// under which snapshot the catalog is read: its transaction is used as it is found.
+// Publications that contradict each other are a *core.Halt; other errors are the
+// driver's own.
+func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table, error) {
+	major, err := majorOf(conn)
+	if err != nil {
+		return nil, err
+	}
+	members, err := readMembers(ctx, conn, major, publications)
+	if err != nil || len(members) == 0 {
+		return nil, err
+	}
+	oids := make([]string, 0, len(members))
+	for _, m := range members {
+		if len(oids) == 0 || oids[len(oids)-1] != m.oid {
+			oids = append(oids, m.oid)
+		}
+	}
+	ancestors, err := readAncestors(ctx, conn, oids)
+	if err != nil {
+		return nil, err
+	}
+	unions := unite(members, func(oid string, present func(string) bool) bool {
+		return slices.ContainsFunc(ancestors[oid], present)
+	})
+	facts, err := readFacts(ctx, conn, oids)
+	if err != nil {
+		return nil, err
+	}
+	var tables []*Table
+	for _, u := range unions {
+		f, ok := facts[u.oid]
+		if !ok {
+			continue // dropped between two questions: it is streamed no more
+		}
+		table, err := u.table(f, major)
+		if err != nil {
+			return nil, err
+		}
+		tables = append(tables, table)
+	}
+	slices.SortFunc(tables, func(a, b *Table) int {
+		if c := strings.Compare(a.Relation.Schema, b.Relation.Schema); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Relation.Name, b.Relation.Name)
+	})
+	return tables, nil
+}
+
+// table puts together what is known of one relation.
+func (u union) table(f *facts, major int) (*Table, error) {
+	columns, err := u.columns(f.schema+"."+f.name, f.attributes, major)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{
+		Relation: core.Relation{OID: f.oid, Schema: f.schema, Name: f.name, Identity: f.identity, Columns: make([]core.Column, 0, len(columns))},
+		Filter:   u.filter(), Partitioned: f.partitioned, Leaves: f.leaves,
+		RowSecurity: f.rowSecurity, Readable: true,
+	}
+	for _, a := range columns {
+		t.Relation.Columns = append(t.Relation.Columns, core.Column{
+			Name: a.name, TypeOID: a.typeOID, TypeModifier: a.modifier,
+			Identity: f.identity == core.IdentityFull || slices.Contains(f.streamedKey(), a.number),
+		})
+		t.Readable = t.Readable && a.readable
+	}
+	t.Key, t.KeyIndex = f.key(columns)
+	return t, nil
+}
+
+// attribute is one column in pg_attribute.
+type attribute struct {
+	number, name string
+	typeOID      uint32
+	modifier     int32
+	generated    bool
+	notNull      bool
+	readable     bool
+}
+
+// index is a unique index whose columns can tell rows apart at once.
+type index struct {
+	oid              uint32
+	primary, replica bool
+	columns          []string // attribute numbers in the index's order
+}
+
+// facts is what the catalog says of one relation, whoever publishes it.
+type facts struct {
+	oid          uint32
+	schema, name string
+	identity     core.ReplicaIdentity
+	partitioned  bool
+	rowSecurity  bool
+	attributes   []attribute
+	indexes      []index
+	leaves       []Leaf
+}
+
+// streamedKey is the columns that the stream flags under DEFAULT and INDEX.
+func (f *facts) streamedKey() []string {
+	for _, i := range f.indexes {
+		if f.identity == core.IdentityDefault && i.primary || f.identity == core.IdentityIndex && i.replica {
+			return i.columns
+		}
+	}
+	return nil
+}
+
+// key is the columns by which a streamed change names its row: those of the identity's
+// index, under FULL the primary key or else a unique index without NULLs. There is none
+// where a column of it is not streamed.
+func (f *facts) key(streamed []attribute) ([]int, uint32) {
+	for _, primaryOnly := range []bool{true, false} {
+		for _, i := range f.indexes {
+			switch f.identity {
+			case core.IdentityDefault:
+				if !i.primary {
+					continue
+				}
+			case core.IdentityIndex:
+				if !i.replica {
+					continue
+				}
+			case core.IdentityFull:
+				if primaryOnly && !i.primary || !f.notNull(i) {
+					continue
+				}
+			default:
+				continue
+			}
+			if key := positions(i.columns, streamed); key != nil {
+				return key, i.oid
+			}
+		}
+	}
+	return nil, 0
+}
+
+func (f *facts) notNull(i index) bool {
+	return !slices.ContainsFunc(f.attributes, func(a attribute) bool {
+		return slices.Contains(i.columns, a.number) && !a.notNull
+	})
+}
+
+// positions finds columns among the streamed ones; nil when one is missing.
+func positions(columns []string, streamed []attribute) []int {
+	var at []int
+	for _, number := range columns {
+		i := slices.IndexFunc(streamed, func(a attribute) bool { return a.number == number })
+		if i < 0 {
+			return nil
+		}
+		at = append(at, i)
+	}
+	return at
+}
+
+func parseOID(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, errShape
+	}
+	return uint32(n), nil
+}
+
+func parseCount(text string) (int64, error) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, errShape
+	}
+	return int64(n), nil
+}
