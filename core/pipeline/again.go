@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -33,6 +32,9 @@ const (
 )
 
 var errNoAnswer = errors.New("the source's catalog does not answer")
+
+// errPreparing: another sidecar holds the bootstrap lock.
+var errPreparing = errors.New("another sidecar is preparing the slot")
 
 var errCovered = errors.New("a large transaction that the checkpoint covers was sent again")
 
@@ -116,11 +118,4 @@ func startRefusal(failed *core.SinkError) error {
 		code = core.HaltSourceMismatch
 	}
 	return &core.Halt{Code: code, Op: failed.Call, Detail: failed.Error(), Err: failed}
-}
-
-func standbyReason(holder uint32) error {
-	if holder == 0 {
-		return fmt.Errorf("another sidecar is preparing the slot")
-	}
-	return fmt.Errorf("the slot is in use by process %d of the server", holder)
 }

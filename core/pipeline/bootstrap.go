@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
@@ -48,7 +49,7 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 func (s *session) stillOurs(ctx context.Context) error {
 	slot, err := asked(ctx, s.slot)
 	if err == nil && slot.Active && slot.ActivePID != s.conn.PID() {
-		return &again{StateStandby, standbyInterval, standbyReason(slot.ActivePID)}
+		return &again{StateStandby, standbyInterval, slot.Busy()}
 	}
 	return err
 }
@@ -63,7 +64,7 @@ func (s *session) locked(ctx context.Context, f func(wal.SlotState, checkpoint.A
 		return err
 	}
 	if !held {
-		return &again{StateStandby, standbyInterval, standbyReason(0)}
+		return &again{StateStandby, standbyInterval, errPreparing}
 	}
 	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
 	stored, err := s.owner.read(ctx, s.source)
@@ -108,7 +109,7 @@ func (s *session) base(ctx context.Context, slot wal.SlotState, action checkpoin
 	if action == checkpoint.CreateSlot {
 		p.log.Info("creating the slot", "slot", p.options.Source.Slot)
 		if base, err = s.conn.CreateSlot(ctx); err != nil {
-			return err
+			return s.notMade(ctx, err)
 		}
 	}
 	if err := s.offerOrigin(ctx, base, action == checkpoint.StoreBase); err != nil {
@@ -120,6 +121,25 @@ func (s *session) base(ctx context.Context, slot wal.SlotState, action checkpoin
 	p.adopted = true
 	p.log.Info("base stored", "position", base.String())
 	return nil
+}
+
+// notMade says what stands in the way of a new slot, as far as the catalog knows.
+func (s *session) notMade(ctx context.Context, why error) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if errors.Is(why, wal.ErrSlotWaits) {
+		blocked := &again{StateStarting, 0, why}
+		if pid, since, err := s.catalog.OldestWriter(ctx); err == nil && pid != 0 {
+			blocked.err = fmt.Errorf("%w: process %d of the server has a transaction open since %s", why, pid, since)
+		}
+		return blocked
+	}
+	if halt, ok := core.AsHalt(why); ok && halt.Code == core.HaltSlotsExhausted {
+		if names, err := s.catalog.SlotNames(ctx); err == nil && names != "" {
+			halt.Detail += "; the server's slots: " + names
+		}
+	}
+	return why
 }
 
 func (s *session) offerOrigin(ctx context.Context, origin core.LSN, reused bool) error {

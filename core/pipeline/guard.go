@@ -10,7 +10,7 @@ import (
 
 // Intervals of the guard.
 const (
-	guardInterval = 10 * time.Second
+	guardIntervalDefault = 10 * time.Second
 	// heartbeatAfter is how long the source may be quiet before a heartbeat.
 	heartbeatAfter = time.Minute
 	// warnBudget and warnLeft are when the slot is in danger: less than a fifth of its
@@ -37,18 +37,28 @@ type guard struct {
 	pipeline *Pipeline
 	catalog  *wal.Catalog
 	slot     string
-	last     core.LSN
-	lastAt   time.Time
-	beat     time.Time
-	warned   string
+	// holder is the server's process that reads for us; 0 where it is not known.
+	holder uint32
+	// lost ends the session.
+	lost   func(error)
+	last   core.LSN
+	lastAt time.Time
+	beat   time.Time
+	warned string
 }
+
+// errSlotLeft: a connection can be dead without a sign, behind a proxy that keeps its
+// own half open. The server knows.
+var errSlotLeft = &wal.LostError{Op: "watch", Reason: "the server no longer sees this sidecar read from the slot"}
 
 // run ends when ctx is done. A question that fails is asked again at the next turn: the
 // guard only watches.
 func (g *guard) run(ctx context.Context) {
 	g.beat = time.Now()
-	for sleep(ctx, guardInterval) {
+	g.pipeline.lookAtPublications(ctx, g.catalog)
+	for sleep(ctx, g.pipeline.options.GuardInterval) {
 		g.look(ctx)
+		g.pipeline.lookAtPublications(ctx, g.catalog)
 		g.heartbeat(ctx)
 	}
 }
@@ -68,7 +78,7 @@ func (p *Pipeline) GuardSlot(ctx context.Context) {
 			g.watch(ctx)
 			_ = catalog.Close()
 		}
-		if !sleep(ctx, guardInterval) {
+		if !sleep(ctx, p.options.GuardInterval) {
 			return
 		}
 	}
@@ -76,7 +86,7 @@ func (p *Pipeline) GuardSlot(ctx context.Context) {
 
 // watch looks at the slot until that fails or ctx is done.
 func (g *guard) watch(ctx context.Context) {
-	for sleep(ctx, guardInterval) {
+	for sleep(ctx, g.pipeline.options.GuardInterval) {
 		if !g.look(ctx) {
 			return
 		}
@@ -91,12 +101,22 @@ func (g *guard) look(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
+	if g.holder != 0 && (!slot.Active || slot.ActivePID != g.holder) {
+		g.lost(errSlotLeft)
+		return false
+	}
 	now, err := g.catalog.CurrentLSN(ctx)
 	if err != nil {
 		return false
 	}
+	g.pipeline.heard.Store(uint64(now))
 	status := watchSlot(slot, g.last, now, time.Since(g.lastAt))
 	g.last, g.lastAt = now, time.Now()
+	if slot.Failover && status.Warning == "" {
+		if by, err := g.catalog.HeldBackBy(ctx); err == nil && by != "" {
+			status.Warning = "the server may hold changes back: synchronized_standby_slots names slots that nobody reads from: " + by
+		}
+	}
 	g.pipeline.board.update(func(s *Status) { s.Guard = status })
 	if status.Warning != g.warned {
 		g.warned = status.Warning

@@ -268,7 +268,7 @@ func (l *loop) publish() {
 		if durable := m.Confirmable(); durable != s.Durable || m.settled() {
 			s.Durable, s.LastProgress = durable, now
 		}
-		s.Received, s.Confirmed, s.WALEnd = m.Received(), m.Confirmable(), max(l.walEnd, m.Received())
+		s.Received, s.Confirmed, s.WALEnd = m.Received(), m.Confirmable(), max(l.walEnd, m.Received(), core.LSN(l.session.pipeline.heard.Load()))
 		s.LagBytes = int64(s.WALEnd - s.Durable)
 		s.Counters = l.session.pipeline.totals.plus(m.Count())
 		s.InFlight = m.InFlight()

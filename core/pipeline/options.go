@@ -89,6 +89,8 @@ type Options struct {
 	// AcceptSchemaChange lets changes of shape pass that happened before this start and
 	// halted the last one.
 	AcceptSchemaChange bool
+	// GuardInterval is how often slot and publications are looked at; 10 s when zero.
+	GuardInterval time.Duration
 	// NoHeartbeat writes nothing into a quiet source's WAL.
 	NoHeartbeat  bool
 	DrainTimeout time.Duration
@@ -112,6 +114,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StoreWait <= 0 {
 		o.StoreWait = storeWaitDefault
+	}
+	if o.GuardInterval <= 0 {
+		o.GuardInterval = guardIntervalDefault
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

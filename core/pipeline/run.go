@@ -54,7 +54,11 @@ type Pipeline struct {
 	totals   Counters
 	// storeAway is since when our store has not answered, by operation.
 	storeAway map[string]time.Time
+	members   membership
 	renamed   bool // it was told that the sink has another name than the stored one
+
+	// heard is the end of the source's WAL as its catalog told it.
+	heard atomic.Uint64
 
 	// waiting is set while deliver is kept waiting inside a session.
 	waiting atomic.Pointer[waiting]

@@ -24,7 +24,8 @@ type session struct {
 	source   core.SourceIdentity
 	owner    owner
 	epoch    uint64
-	recovery bool // the source is a standby
+	holder   uint32 // the server's process that reads for us
+	recovery bool   // the source is a standby
 	resumed  resumeState
 }
 
@@ -76,7 +77,7 @@ func (s *session) begin(ctx context.Context) (core.LSN, error) {
 		switch action {
 		case checkpoint.Standby:
 			s.pipeline.board.update(func(st *Status) { st.StandbyHolder = slot.ActivePID })
-			return 0, &again{StateStandby, standbyInterval, standbyReason(slot.ActivePID)}
+			return 0, &again{StateStandby, standbyInterval, slot.Busy()}
 		case checkpoint.Resume:
 			return s.resume(ctx, stored, slot)
 		}
@@ -167,7 +168,7 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 	state := checkpoint.StateOf(stored)
 	action, err := checkpoint.Decide(state, checkpoint.Slot{
 		Present: slot.Present, Busy: slot.Active && slot.ActivePID != s.conn.PID(),
-		Invalidated: invalidation(slot), Plugin: slot.Plugin, Logical: slot.Type == "logical",
+		Invalidated: slot.Invalidation(), Plugin: slot.Plugin, Logical: slot.Type == "logical",
 		Database: slot.Database, TwoPhase: slot.TwoPhase,
 	}, checkpoint.Intent{
 		Database:  s.source.Database,
@@ -175,18 +176,6 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 		AdoptSlot: p.options.AdoptSlot && !p.adopted,
 	})
 	return slot, action, err
-}
-
-func invalidation(slot wal.SlotState) string {
-	switch {
-	case slot.InvalidationReason != "":
-		return slot.InvalidationReason
-	case slot.WALStatus == "lost":
-		return "wal_removed"
-	case slot.Conflicting:
-		return "conflict"
-	}
-	return ""
 }
 
 // resume takes the slot at the position that was read, claims, judges, and tells Postgres
@@ -218,6 +207,11 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 	walEnd, err := asked(ctx, s.catalog.CurrentLSN)
 	if err != nil {
 		return 0, err
+	}
+	// A server that reads much old WAL before it sends anything is behind, not idle.
+	p.heard.Store(uint64(walEnd))
+	if slot.Active {
+		s.holder = slot.ActivePID
 	}
 	verdict, err := checkpoint.Judge(claimed.Position, read.Position, slot.ConfirmedFlush, walEnd)
 	if err != nil {
@@ -289,7 +283,9 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 	}
 	start("pump", &reads, reading, pump.run)
 	start("deliver", &working, ctx, d.run)
-	start("guard", &working, ctx, (&guard{pipeline: p, catalog: s.catalog, slot: p.options.Source.Slot}).run)
+	start("guard", &working, ctx, (&guard{
+		pipeline: p, catalog: s.catalog, slot: p.options.Source.Slot, holder: s.holder, lost: func(err error) { cancel(err) },
+	}).run)
 	l := &loop{session: s, machine: machine, pump: pump, deliver: d, stopReading: func() {
 		stopReading()
 		reads.Wait()

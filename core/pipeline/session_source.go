@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
@@ -17,6 +18,9 @@ func (s *session) greetSource(ctx context.Context) error {
 	switch {
 	case server.Version < serverVersionMin:
 		return core.NewHalt(core.HaltServerUnsupported, "connect", "server version %d", server.Version)
+	case server.InRecovery && server.Version < standbyVersionMin && p.Status().Sessions > 0:
+		// It was a primary: the name leads to a standby that may be promoted soon.
+		return &again{StateSourceAway, reconnectMax, errRecovering}
 	case server.InRecovery && server.Version < standbyVersionMin:
 		return core.NewHalt(core.HaltServerUnsupported, "connect", "server version %d is a standby; logical decoding on a standby begins with 16", server.Version)
 	case server.WALLevel != "logical":
@@ -51,6 +55,8 @@ const (
 	serverVersionMin  = 14_00_00
 	standbyVersionMin = 16_00_00
 )
+
+var errRecovering = errors.New("the source is a standby now, from which nothing can be read before 16")
 
 // sameSource compares the source with the one this run began with.
 func (p *Pipeline) sameSource(now core.SourceIdentity) error {

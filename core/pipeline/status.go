@@ -47,6 +47,8 @@ type Status struct {
 
 	// Guard is what the slot costs the source.
 	Guard SlotGuard
+	// Published is what the publications stream.
+	Published Published
 
 	Counters
 	Sessions, Rewound uint64

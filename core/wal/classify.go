@@ -37,7 +37,7 @@ func classify(ctx context.Context, p phase, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := core.AsHalt(err); ok || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSlotBusy) {
+	if _, ok := core.AsHalt(err); ok || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrSlotBusy) || errors.Is(err, ErrSlotWaits) {
 		return err
 	}
 	var pg *pgconn.PgError
@@ -78,6 +78,8 @@ func classifyServer(p phase, pg *pgconn.PgError) error {
 		return lost("the server has crashed")
 	case "57P03":
 		return lost("the server takes no connections at the moment")
+	case "25006":
+		return lost("the server is read-only at the moment")
 	case "57P05":
 		return lost("the server ended an idle session")
 	case "55006":
@@ -110,6 +112,8 @@ func classifyByPhase(p phase, pg *pgconn.PgError, halt func(core.HaltCode, strin
 	switch {
 	case p == phaseCreate && pg.Code == "55000":
 		return halt(core.HaltWALLevel, "the server's wal_level is below logical")
+	case p == phaseCreate && pg.Code == "55P03":
+		return ErrSlotWaits
 	case p == phaseCreate && pg.Code == "42710":
 		return halt(core.HaltSourceRefused, "a slot of that name exists already")
 	case p == phaseStart && pg.Code == "42704":

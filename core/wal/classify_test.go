@@ -38,8 +38,9 @@ type answer struct {
 }
 
 const (
-	lost core.HaltCode = "lost"
-	busy core.HaltCode = "busy"
+	lost  core.HaltCode = "lost"
+	busy  core.HaltCode = "busy"
+	waits core.HaltCode = "waits"
 )
 
 func (a answer) error() *waltest.Error {
@@ -55,6 +56,8 @@ func (a answer) check(t *testing.T, err error) {
 		require.ErrorIs(t, err, wal.ErrConnectionLost)
 	case busy:
 		require.ErrorIs(t, err, wal.ErrSlotBusy)
+	case waits:
+		require.ErrorIs(t, err, wal.ErrSlotWaits)
 	default:
 		haltOf(t, err, a.want)
 		require.Contains(t, err.Error(), a.code)
@@ -69,6 +72,7 @@ func TestStartupErrors(t *testing.T) {
 		{code: "08P01", message: "unsupported startup parameter", want: core.HaltSourcePooler},
 		{code: "53300", want: core.HaltSlotsExhausted},
 		{code: "57P03", want: lost},
+		{code: "25006", want: lost},
 		{code: "57P01", want: lost},
 		{code: "08006", want: lost},
 		{code: "3D000", want: core.HaltSourceRefused},
@@ -124,6 +128,8 @@ func TestCreateErrors(t *testing.T) {
 		{code: "42710", want: core.HaltSourceRefused},
 		{code: "57P01", want: lost},
 		{code: "40001", want: core.HaltSourceRefused},
+		{code: "55P03", want: waits},
+		{code: "25006", want: lost},
 	} {
 		t.Run(a.code, func(t *testing.T) {
 			_, err := connected(t, refusing("CREATE_REPLICATION_SLOT", a)).CreateSlot(t.Context())

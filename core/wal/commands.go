@@ -77,7 +77,8 @@ func parseIdentity(rows [][]string) (Identity, error) {
 
 // CreateSlot makes the slot, for pgoutput and without a snapshot, and returns its
 // consistent point: the position from which it streams. It waits for transactions that
-// are running, so ctx bounds it.
+// are running, at most SenderTimeout: then it is ErrSlotWaits. The server keeps that
+// time, so that neither a half-made slot nor a process that makes one is left there.
 func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
 	if err := c.commandable(); err != nil {
 		return 0, err
@@ -86,9 +87,16 @@ func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
 	if c.options.Temporary {
 		temporary = " TEMPORARY"
 	}
+	patience := strconv.FormatInt(c.options.SenderTimeout.Milliseconds(), 10)
+	if _, err := c.query(ctx, "SET lock_timeout = "+quoteLiteral(patience)); err != nil {
+		return 0, classify(ctx, phaseCreate, err)
+	}
 	rows, err := c.query(ctx, "CREATE_REPLICATION_SLOT "+quoteIdentifier(c.options.Slot)+temporary+
 		" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
 	if err != nil {
+		return 0, classify(ctx, phaseCreate, err)
+	}
+	if _, err := c.query(ctx, "SET lock_timeout = '0'"); err != nil {
 		return 0, classify(ctx, phaseCreate, err)
 	}
 	if len(rows) != 1 || len(rows[0]) != 4 || rows[0][0] != c.options.Slot {

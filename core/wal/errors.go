@@ -14,6 +14,9 @@ var (
 	// ErrConnectionLost: the network failed, or the server is going down, coming up or
 	// has ended the session. The error is a *LostError.
 	ErrConnectionLost = errors.New("the connection to Postgres is lost")
+	// ErrSlotWaits: the slot was not made, since transactions that were open at its begin
+	// are still open.
+	ErrSlotWaits = errors.New("the slot cannot be made while older transactions are open")
 	// ErrClosed: the connection was closed or finished by this side.
 	ErrClosed = errors.New("the connection to Postgres was closed by this side")
 )
@@ -23,9 +26,10 @@ type SlotBusyError struct {
 	Slot string
 	// PID is the holder's process id on the server, 0 when it was gone again.
 	PID uint32
-	// Since and Application describe the holder's session; zero when not visible.
-	Since       time.Time
-	Application string
+	// Since, Application and Address describe the holder's session; zero when not visible,
+	// the address also over a unix socket.
+	Since                time.Time
+	Application, Address string
 }
 
 // Error names slot and holder.
@@ -33,7 +37,14 @@ func (e *SlotBusyError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("replication slot %q is in use", e.Slot)
 	}
-	return fmt.Sprintf("replication slot %q is in use by process %d", e.Slot, e.PID)
+	text := fmt.Sprintf("replication slot %q is in use by process %d of the server", e.Slot, e.PID)
+	if e.Address != "" {
+		text += " from " + e.Address
+	}
+	if !e.Since.IsZero() {
+		text += ", connected since " + e.Since.Format(time.RFC3339)
+	}
+	return text
 }
 
 // Is makes errors.Is(err, ErrSlotBusy) true.

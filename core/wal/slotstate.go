@@ -21,10 +21,10 @@ type SlotState struct {
 	// Active: a session streams from it, ActivePID on the server.
 	Active    bool
 	ActivePID uint32
-	// ActiveSince and ActiveApplication describe that session; zero where this role
-	// may not see it.
-	ActiveSince       time.Time
-	ActiveApplication string
+	// ActiveSince, ActiveApplication and ActiveAddress describe that session; zero where
+	// this role may not see it.
+	ActiveSince                      time.Time
+	ActiveApplication, ActiveAddress string
 	// ConfirmedFlush is the position up to which the slot was told that all is done.
 	ConfirmedFlush, RestartLSN core.LSN
 	// WALStatus is reserved, extended, unreserved or lost.
@@ -50,6 +50,35 @@ func (s SlotState) Invalidated() bool {
 	return s.Present && (s.WALStatus == "lost" || s.InvalidationReason != "" || s.Conflicting)
 }
 
+// Invalidation is why the slot can never stream again, as Postgres words it, and what
+// keeps it from coming again; empty while it can.
+func (s SlotState) Invalidation() string {
+	reason := s.InvalidationReason
+	switch {
+	case !s.Invalidated():
+		return ""
+	case reason != "":
+	case s.Conflicting && s.RestartLSN != 0:
+		reason = "conflict" // 16 takes the position only from a slot that is lost by size
+	case s.WALStatus == "lost":
+		reason = "wal_removed"
+	default:
+		reason = "conflict"
+	}
+	if advice := invalidationAdvice[reason]; advice != "" {
+		reason += " (" + advice + ")"
+	}
+	return reason
+}
+
+var invalidationAdvice = map[string]string{
+	"wal_removed":            "its WAL was removed; raise max_slot_wal_keep_size",
+	"idle_timeout":           "nobody read from it for long; raise idle_replication_slot_timeout",
+	"rows_removed":           "the primary removed rows that it needs; set hot_standby_feedback, with a slot for the standby at the primary",
+	"conflict":               "recovery removed what it needs; set hot_standby_feedback, with a slot for the standby at the primary",
+	"wal_level_insufficient": "the primary's wal_level was below logical",
+}
+
 // Obstacle is the halt that forbids to stream from this slot here, or nil. A slot that
 // is absent or in use is no obstacle: both are decided elsewhere.
 func (s SlotState) Obstacle() *core.Halt {
@@ -68,23 +97,21 @@ func (s SlotState) Obstacle() *core.Halt {
 	case s.Database != s.ConnectedTo:
 		return halt(core.HaltSlotDatabase, "slot %q is of database %q, the connection of %q", s.Name, s.Database, s.ConnectedTo)
 	case s.Invalidated():
-		reason := s.InvalidationReason
-		if reason == "" {
-			reason = "wal_status " + s.WALStatus
-		}
-		return halt(core.HaltSlotInvalidated, "slot %q: %s; confirmed up to %s", s.Name, reason, s.ConfirmedFlush)
+		return halt(core.HaltSlotInvalidated, "slot %q: %s; confirmed up to %s", s.Name, s.Invalidation(), s.ConfirmedFlush)
 	case s.TwoPhase:
 		return halt(core.HaltSlotTwoPhase, "slot %q", s.Name)
 	}
 	return nil
 }
 
-// busy describes the holder.
-func (s SlotState) busy() *SlotBusyError {
-	return &SlotBusyError{Slot: s.Name, PID: s.ActivePID, Since: s.ActiveSince, Application: s.ActiveApplication}
+// Busy describes the holder.
+func (s SlotState) Busy() *SlotBusyError {
+	return &SlotBusyError{
+		Slot: s.Name, PID: s.ActivePID, Since: s.ActiveSince, Application: s.ActiveApplication, Address: s.ActiveAddress,
+	}
 }
 
-const slotColumns = 19
+const slotColumns = 20
 
 // slotQuery always answers one row of text, with an empty type when the slot is absent.
 func slotQuery(major int, slot string) string {
@@ -102,7 +129,8 @@ func slotQuery(major int, slot string) string {
  coalesce(` + since(17, "s.invalidation_reason", "NULL") + `, ''),
  coalesce(` + since(16, "s.conflicting", "NULL") + `, false), coalesce(s.two_phase, false), coalesce(s.temporary, false),
  coalesce(` + since(17, "s.synced", "NULL") + `, false), coalesce(` + since(17, "s.failover", "NULL") + `, false),
- pg_catalog.current_database(), pg_catalog.current_setting('wal_level')
+ pg_catalog.current_database(), pg_catalog.current_setting('wal_level'),
+ coalesce(pg_catalog.host(a.client_addr), '')
 FROM (SELECT ` + quoteLiteral(slot) + `::name AS slot) want
 LEFT JOIN pg_catalog.pg_replication_slots s ON s.slot_name = want.slot
 LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid`
@@ -115,7 +143,7 @@ func parseSlot(row []string) (s SlotState, err error) {
 		Present: row[1] != "", Plugin: row[0], Type: row[1], Database: row[2], Active: flag(3),
 		ActiveApplication: row[6], WALStatus: row[9], InvalidationReason: row[11], Conflicting: flag(12),
 		TwoPhase: flag(13), Temporary: flag(14), Synced: flag(15), Failover: flag(16),
-		ConnectedTo: row[17], WALLevel: row[18],
+		ConnectedTo: row[17], WALLevel: row[18], ActiveAddress: row[19],
 	}
 	pid, err := strconv.ParseUint(row[4], 10, 32)
 	if err != nil {

@@ -201,7 +201,7 @@ func (c *Conn) refused(ctx context.Context, hijacked *pgconn.HijackedConn, refus
 	state, err := readSlot(ctx, pg, c.options.Slot)
 	if errors.Is(answer, ErrSlotBusy) {
 		state.Name = c.options.Slot
-		return state.busy()
+		return state.Busy()
 	}
 	if err != nil {
 		return classify(ctx, phaseStart, err) // why it was refused is not known, so try again

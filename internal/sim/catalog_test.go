@@ -38,6 +38,8 @@ func (b *backend) catalog(query string) (rows [][]string, sqlstate string) {
 		return [][]string{s.slotRow()}, ""
 	case has("server_version_num"):
 		return [][]string{{strconv.Itoa(s.major) + "0002", "f", "logical", milliseconds(time.Minute)}}, ""
+	case has("pg_publication_tables"):
+		return nil, ""
 	case has("pg_publication "):
 		return [][]string{{"1"}}, ""
 	case has("pg_current_wal_lsn"):
@@ -77,7 +79,7 @@ func letter(on bool) string {
 func (s *server) slotRow() []string {
 	at := &s.slot
 	if !at.present {
-		return []string{"", "", "", "f", "0", "0", "", "0/0", "0/0", "", "", "", "f", "f", "f", "f", "f", database, "logical"}
+		return []string{"", "", "", "f", "0", "0", "", "0/0", "0/0", "", "", "", "f", "f", "f", "f", "f", database, "logical", ""}
 	}
 	active, pid := at.holder != nil, "0"
 	if active {
@@ -85,7 +87,7 @@ func (s *server) slotRow() []string {
 	}
 	return []string{
 		"pgoutput", "logical", database, letter(active), pid, "0", "", at.confirmed.String(), at.base.String(),
-		"reserved", "", "", "f", "f", "f", "f", "f", database, "logical",
+		"reserved", "", "", "f", "f", "f", "f", "f", database, "logical", "",
 	}
 }
 

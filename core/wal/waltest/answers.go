@@ -22,6 +22,8 @@ func (s State) rows(query string) ([][]string, bool) {
 	case has("server_version_num"):
 		major, _, _ := strings.Cut(s.Version, ".")
 		return [][]string{{major + "0002", "f", "logical", s.SenderTimeout}}, true
+	case has("pg_publication_tables"):
+		return nil, true
 	case has("pg_publication "):
 		_, name, _ := strings.Cut(query, "pubname = '")
 		name = strings.ReplaceAll(strings.TrimSuffix(name, "'"), "''", "'")
@@ -59,6 +61,6 @@ func (s State) slotRow() []string {
 	return []string{
 		slot.Plugin, slot.Type, slot.Database, flag(slot.Active), or(slot.ActivePID, "0"), "0", "",
 		or(slot.ConfirmedFlush, "0/0"), "0/0", slot.WALStatus, "", slot.Invalidation,
-		"f", flag(slot.TwoPhase), "f", "f", "f", s.Database, "logical",
+		"f", flag(slot.TwoPhase), "f", "f", "f", s.Database, "logical", "",
 	}
 }

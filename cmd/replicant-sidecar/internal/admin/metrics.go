@@ -75,6 +75,12 @@ func (c *collector) gauges() {
 		}
 		return float64(*s.Guard.SafeBytes)
 	})
+	gauge("published_tables", "Tables and partitions that are published; -1 before they were asked for.", func(s *pipeline.Status) float64 {
+		if s.Sessions == 0 {
+			return -1
+		}
+		return float64(s.Published.Tables)
+	})
 	gauge("epoch", "Claim under which we write; 0 where the sink cannot fence.", func(s *pipeline.Status) float64 { return float64(s.Epoch) })
 	gauge("last_progress_timestamp_seconds", "When durable last moved or had nothing left to do; 0 before.", func(s *pipeline.Status) float64 {
 		if s.LastProgress.IsZero() {

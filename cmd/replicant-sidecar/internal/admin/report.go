@@ -52,6 +52,8 @@ type Report struct {
 
 	// SlotGuard is what the slot costs the server.
 	SlotGuard SlotGuard `json:"slot_guard"`
+	// Publication is what is published, as the catalog shows it.
+	Publication PublicationInfo `json:"publication"`
 
 	// Counters since the start of the process. Replayed were sent again and skipped by the
 	// sink; Sessions counts replication connections that streamed.
@@ -80,6 +82,13 @@ type SlotGuard struct {
 	LeftSeconds float64 `json:"left_seconds"`
 	WALStatus   string  `json:"wal_status"`
 	Warning     string  `json:"warning,omitempty"`
+}
+
+// PublicationInfo says how many tables and partitions are published, and what changed last
+// in a way that leaves the sink without rows.
+type PublicationInfo struct {
+	Tables  int    `json:"tables"`
+	Warning string `json:"warning,omitempty"`
 }
 
 // SourceInfo is the server as the replication connection showed it.
@@ -121,8 +130,9 @@ func (s *Server) report() Report {
 		Sink:   sinkInfo(st.Sink), StandbyHolder: st.StandbyHolder,
 		Received: st.Received, Durable: st.Durable, Confirmed: st.Confirmed, WALEnd: st.WALEnd,
 		LagBytes: st.LagBytes, LagSeconds: st.LagSeconds, LastProgress: st.LastProgress, InFlight: st.InFlight,
-		SlotGuard: SlotGuard{st.Guard.HeldBytes, st.Guard.SafeBytes, st.Guard.Left.Seconds(), st.Guard.WALStatus, st.Guard.Warning},
-		Messages:  st.Messages, Rewound: st.Rewound,
+		SlotGuard:   SlotGuard{st.Guard.HeldBytes, st.Guard.SafeBytes, st.Guard.Left.Seconds(), st.Guard.WALStatus, st.Guard.Warning},
+		Publication: PublicationInfo{st.Published.Tables, st.Published.Warning},
+		Messages:    st.Messages, Rewound: st.Rewound,
 		Transactions: st.Transactions, Changes: st.Changes, Units: st.Units, Bytes: st.Bytes,
 		IdleSteps: st.IdleSteps, Replayed: st.Replayed, Skipped: st.Skipped, Sessions: st.Sessions,
 		InProgress: st.InProgress, SpilledBytes: st.Spilled, Streamed: st.Streamed,
