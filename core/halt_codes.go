@@ -41,6 +41,7 @@ const (
 	HaltStoreInvalid         HaltCode = "store_invalid"
 	HaltStoreRegress         HaltCode = "store_regress"
 	HaltSnapshotIncomplete   HaltCode = "snapshot_incomplete"
+	HaltProgressInvalid      HaltCode = "progress_invalid"
 
 	// The stream.
 	HaltMalformedStream     HaltCode = "malformed_stream"

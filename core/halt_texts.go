@@ -173,6 +173,10 @@ var slotTexts = []HaltText{
 		"A snapshot was begun and never completed.",
 		"The sink holds a part of the tables.",
 		"Start with --snapshot-redo to drop the unfinished snapshot's own slot and copy again."},
+	{HaltProgressInvalid, ExitHalted,
+		"The stored progress of an incremental snapshot cannot be read, or belongs to another source.",
+		"Which tables and keys are still missing at the sink is not known. Starting over could remove or miss rows, so it is not done.",
+		"Restore the token that the sink, or the checkpoint store, had stored. If it is lost, begin with an empty sink and a new stream."},
 }
 
 var streamTexts = []HaltText{
