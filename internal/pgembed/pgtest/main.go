@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -29,7 +30,7 @@ func Main(m *testing.M, opts ...Option) {
 		opt(&o)
 	}
 	code := m.Run()
-	if err := shared.close(); err != nil {
+	if err := errors.Join(shared.close(), spare.close()); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest: closing the shared servers:", err)
 		code = max(code, 1)
 	}

@@ -120,8 +120,9 @@ func printMissing(major int) {
 	}
 }
 
-// pool holds the shared servers of this process.
+// pool holds servers of this process, one a major.
 type pool struct {
+	tcp    bool
 	mu     sync.Mutex
 	byMaj  map[int]*entry
 	closed bool
@@ -129,16 +130,28 @@ type pool struct {
 
 type entry struct {
 	once sync.Once
+	lent sync.Mutex // of a spare server
 	srv  *Server
 	err  error
 }
 
-var shared = pool{byMaj: map[int]*entry{}}
+var (
+	shared = pool{byMaj: map[int]*entry{}}
+	spare  = pool{byMaj: map[int]*entry{}, tcp: true}
+)
 
 func (p *pool) get(major int) (*Server, error) {
+	e, err := p.entry(major)
+	if err != nil {
+		return nil, err
+	}
+	return p.started(e, major)
+}
+
+func (p *pool) entry(major int) (*entry, error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
 		return nil, errors.New("the shared servers have been closed")
 	}
 	e := p.byMaj[major]
@@ -146,11 +159,14 @@ func (p *pool) get(major int) (*Server, error) {
 		e = &entry{}
 		p.byMaj[major] = e
 	}
-	p.mu.Unlock()
+	return e, nil
+}
+
+func (p *pool) started(e *entry, major int) (*Server, error) {
 	e.once.Do(func() {
 		s, err := pgembed.Start(context.Background(), pgembed.Options{
-			Major: major,
-			Find:  pgembed.FindOptions{Checkout: true},
+			Major: major, TCP: p.tcp,
+			Find: pgembed.FindOptions{Checkout: true},
 		})
 		if err != nil {
 			e.err = err
