@@ -69,6 +69,8 @@ func (b *breaker) around(ctx context.Context, request any, next func(context.Con
 		wrong(r.CheckpointLsn)
 	case *sinkv1.HandleMessageResponse:
 		wrong(r.CheckpointLsn)
+	case *sinkv1.HandleSnapshotCompleteResponse:
+		wrong(r.CheckpointLsn)
 	}
 	return response, err
 }

@@ -17,6 +17,7 @@ const (
 	EnvKind         = "TESTSINK_KIND"          // mirror, log or both
 	EnvProfile      = "TESTSINK_PROFILE"       // own or lib
 	EnvWithout      = "TESTSINK_WITHOUT"       // capabilities to do without, "BATCH,LARGE_TRANSACTION"
+	EnvHoles        = "TESTSINK_HOLES"         // store or ignore rows with a column that is not known
 	EnvSchema       = "TESTSINK_SCHEMA"        // accept or decline destructive changes
 	EnvBreach       = "TESTSINK_BREACH"        // wrong_lsn, refuse or panic, "@n" from the n-th unit on
 	EnvRequestBytes = "TESTSINK_REQUEST_BYTES" // largest request
@@ -25,6 +26,8 @@ const (
 )
 
 const (
+	holesStore    = "store"
+	holesIgnore   = "ignore"
 	profileOwn    = "own"
 	profileLib    = "lib"
 	schemaAccept  = "accept"
@@ -58,6 +61,9 @@ type Config struct {
 	Without []string
 	// DeclineDestructive refuses schema changes that lose something.
 	DeclineDestructive bool
+	// IgnoreHoles leaves out a streamed row of which a column is not known; otherwise it
+	// is stored with NULL there.
+	IgnoreHoles bool
 	// Breach makes the sink break the contract.
 	Breach Breach
 	Limits core.SinkLimits
@@ -99,6 +105,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		c.Kind = Kind(kind)
 	}
 	c.Lib = pick(EnvProfile, profileOwn, profileLib) == profileLib
+	c.IgnoreHoles = pick(EnvHoles, holesStore, holesIgnore) == holesIgnore
 	c.DeclineDestructive = pick(EnvSchema, schemaAccept, schemaDecline) == schemaDecline
 	c.Limits = core.SinkLimits{
 		RequestBytes: number(EnvRequestBytes), PreferredBytes: number(EnvPreferred), TransactionsPerBatch: number(EnvTransactions),

@@ -9,25 +9,20 @@ import (
 
 // logRun is entries that wait to be written, in their order.
 type logRun struct {
+	run                                    []byte // of a snapshot's rows, nil for those of the stream
 	commit, ordinal, op, relation, payload array
 	buf                                    []byte
 }
 
 // The array of positions is text; the other columns are what they are in the table. Rows
 // of unnest come in the order of the arrays, and so the numbers of testsink.seq.
-const logSQL = `INSERT INTO testsink.log (stream, commit_lsn, ordinal, op, relation, payload, inserted_by)
-SELECT $1, u.commit_lsn::pg_lsn, u.ordinal, u.op, u.relation, u.payload, $2
+const logSQL = `INSERT INTO testsink.log (stream, commit_lsn, ordinal, op, relation, payload, inserted_by, run)
+SELECT $1, u.commit_lsn::pg_lsn, u.ordinal, u.op, u.relation, u.payload, $2, $8
 FROM unnest($3::text[], $4::int8[], $5::text[], $6::text[], $7::text[]) u (commit_lsn, ordinal, op, relation, payload)`
 
 // entry adds one change to the log.
 func (t *tx) entry(from *core.Transaction, ordinal uint64, c *core.Change) error {
-	l := &t.log
-	if l.ordinal.length == 0 {
-		for _, a := range []*array{&l.commit, &l.op, &l.relation, &l.payload} {
-			a.start(oidText)
-		}
-		l.ordinal.start(oidInt8)
-	}
+	l := t.openLog(nil)
 	l.commit.string(from.CommitLSN.String())
 	l.ordinal.int8(int64(ordinal))
 	l.op.string(c.Op.String())
@@ -47,6 +42,35 @@ func (t *tx) entry(from *core.Transaction, ordinal uint64, c *core.Change) error
 	return t.flushLog()
 }
 
+// openLog is the run of entries to add to: those of the stream, or those of one snapshot.
+func (t *tx) openLog(run []byte) *logRun {
+	l := &t.log
+	if l.ordinal.length == 0 {
+		for _, a := range []*array{&l.commit, &l.op, &l.relation, &l.payload} {
+			a.start(oidText)
+		}
+		l.ordinal.start(oidInt8)
+	}
+	l.run = run
+	return l
+}
+
+// snapshotEntry adds one row of a snapshot to the log. Units of a snapshot and
+// transactions of the stream never share a store transaction.
+func (t *tx) snapshotEntry(unit *core.SnapshotUnit, i int) error {
+	l := t.openLog(unit.RunID[:])
+	l.commit.string(unit.LSN.String())
+	l.ordinal.int8(int64(i))
+	l.op.string("snapshot")
+	l.relation.string(unit.Relation.String())
+	l.buf = append(row(append(l.buf[:0], `{"new":`...), unit.Relation, unit.Rows[i]), '}')
+	l.payload.text(l.buf)
+	if l.ordinal.length < runRows && len(l.payload.buf) < flushBytes {
+		return nil
+	}
+	return t.flushLog()
+}
+
 func (t *tx) flushLog() error {
 	l := &t.log
 	if l.ordinal.length == 0 {
@@ -58,6 +82,7 @@ func (t *tx) flushLog() error {
 	for _, a := range []*array{&l.commit, &l.ordinal, &l.op, &l.relation, &l.payload} {
 		t.args.array(a)
 	}
+	t.args.bytea(l.run)
 	if err := t.queue(logSQL); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package testsink
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -19,14 +20,14 @@ func (t *tx) mirror(c *core.Change) error {
 	}
 	switch c.Op {
 	case core.OpInsert:
-		return t.put(g, false, c.New)
+		return t.put(g, runStream, c.New)
 	case core.OpUpdate:
 		return t.update(g, c)
 	}
 	if len(g.key) == 0 {
 		return t.deleteOne(g, c.Old)
 	}
-	return t.put(g, true, c.Old)
+	return t.put(g, runDelete, c.Old)
 }
 
 func (t *tx) update(g *target, c *core.Change) error {
@@ -34,11 +35,11 @@ func (t *tx) update(g *target, c *core.Change) error {
 		return t.updateOne(g, c)
 	}
 	if c.OldKind == core.OldNone {
-		return t.put(g, false, c.New)
+		return t.put(g, runStream, c.New)
 	}
 	row, moved := g.withKey(c)
 	if !moved {
-		return t.put(g, false, row)
+		return t.put(g, runStream, row)
 	}
 	return t.move(g, c.Old, row)
 }
@@ -88,6 +89,7 @@ func (t *tx) move(g *target, from, to core.Tuple) error {
 			t.args.value(v)
 		}
 	}
+	t.markArg(g)
 	return t.queue(g.moveSQL(mask))
 }
 
@@ -111,9 +113,16 @@ func (g *target) moveSQL(mask string) string {
 			values = append(values, "(SELECT o."+column+" FROM o)")
 		}
 	}
+	columns, known := g.columns, ""
+	if g.strict && mask != "" {
+		known = " WHERE EXISTS (SELECT FROM o) OR EXISTS (SELECT FROM " + g.table + " n WHERE " + g.sameKey("n", values) + ")"
+	}
+	if g.marked {
+		columns, values = append(slices.Clone(columns), markNames()...), append(values, "false", parameter(n+1)+"::bigint")
+	}
 	sql := "WITH o AS (DELETE FROM " + g.table + " WHERE " + strings.Join(where, " AND ") + " RETURNING *) INSERT INTO " +
-		g.table + " AS t (" + strings.Join(g.columns, ", ") + ") SELECT " + strings.Join(values, ", ") +
-		g.onConflict(mask, "CASE WHEN EXISTS (SELECT FROM o) THEN EXCLUDED.? ELSE t.? END")
+		g.table + " AS t (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(values, ", ") + known +
+		g.onConflict(runStream, mask, "CASE WHEN EXISTS (SELECT FROM o) THEN EXCLUDED.? ELSE t.? END")
 	g.sql[name] = sql
 	return sql
 }
@@ -173,6 +182,12 @@ func (t *tx) updateOne(g *target, c *core.Change) error {
 		place := parameter(len(t.args.values)) + "::text"
 		columns, values = append(columns, g.columns[i]), append(values, place)
 		sets = append(sets, g.columns[i]+" = "+place)
+	}
+	if g.marked {
+		t.markArg(g)
+		place := parameter(len(t.args.values)) + "::bigint"
+		columns, values = append(columns, markNames()...), append(values, "false", place)
+		sets = append(sets, markOrigin+" = false", markGeneration+" = "+place)
 	}
 	return t.queue("WITH u AS (UPDATE " + g.table + " SET " + strings.Join(sets, ", ") + " WHERE " + where + " RETURNING 1) INSERT INTO " +
 		g.table + " (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(values, ", ") + " WHERE NOT EXISTS (SELECT FROM u)")

@@ -11,13 +11,22 @@ import (
 // A run is at most so long; see flushBytes for its size.
 const runRows = 1000
 
+// runKind is what a run's rows are.
+type runKind uint8
+
+const (
+	runStream runKind = iota // upserts of the stream
+	runDelete
+	runCopy // whole rows of a snapshot
+)
+
 // place is a table with the rows that wait to be written to it: one run, all upserts
-// that carry the same columns, or all deletes. Tables have no order among each other
+// that carry the same columns, or all deletes, or all rows of a snapshot. Tables have no order among each other
 // inside of a transaction, but each has its own.
 type place struct {
 	open, listed bool
 	target       *target
-	deletes      bool
+	kind         runKind
 	mask         string // what is not carried, see maskOf
 	rows         []core.Tuple
 	at           map[string]int // key to row, in tables with one
@@ -61,18 +70,18 @@ func (g *target) keyBytes(buf []byte, row core.Tuple) ([]byte, error) {
 }
 
 // put adds a row to the run of its table. Within a run the last state of a key wins.
-func (t *tx) put(g *target, deletes bool, row core.Tuple) error {
+func (t *tx) put(g *target, kind runKind, row core.Tuple) error {
 	p, mask := g.place, ""
-	if !deletes {
+	if kind != runDelete {
 		mask = maskOf(row)
 	}
-	if p.open && (p.target != g || p.deletes != deletes || p.mask != mask) {
+	if p.open && (p.target != g || p.kind != kind || p.mask != mask) {
 		if err := t.flushPlace(p); err != nil {
 			return err
 		}
 	}
 	if !p.open {
-		t.openRun(p, g, deletes, mask)
+		t.openRun(p, g, kind, mask)
 	}
 	if len(g.key) > 0 {
 		var scratch [64]byte
@@ -94,8 +103,8 @@ func (t *tx) put(g *target, deletes bool, row core.Tuple) error {
 	return nil
 }
 
-func (t *tx) openRun(p *place, g *target, deletes bool, mask string) {
-	p.open, p.target, p.deletes, p.mask, p.bytes = true, g, deletes, mask, 0
+func (t *tx) openRun(p *place, g *target, kind runKind, mask string) {
+	p.open, p.target, p.kind, p.mask, p.bytes = true, g, kind, mask, 0
 	p.rows = p.rows[:0]
 	if p.at == nil {
 		p.at = map[string]int{}
@@ -130,7 +139,7 @@ func (t *tx) flushPlace(p *place) error {
 		return t.flushBare(p)
 	}
 	wanted := func(i int) bool { return carried(p.mask, i) }
-	if p.deletes {
+	if p.kind == runDelete {
 		wanted = func(i int) bool { return g.inKey[i] }
 	}
 	for len(p.arrays) < len(g.columns) {
@@ -156,14 +165,22 @@ func (t *tx) flushPlace(p *place) error {
 			t.args.array(&p.arrays[i])
 		}
 	}
-	return t.queue(g.runSQL(p.deletes, p.mask))
+	if p.kind != runDelete {
+		t.markArg(g)
+	}
+	return t.queue(g.runSQL(p.kind, p.mask))
 }
 
 // flushBare inserts into a table without columns.
 func (t *tx) flushBare(p *place) error {
 	for range p.rows {
 		t.args.reset()
-		if err := t.queue(`INSERT INTO ` + p.target.table + ` DEFAULT VALUES`); err != nil {
+		sql := `INSERT INTO ` + p.target.table + ` DEFAULT VALUES`
+		if p.target.marked {
+			t.markArg(p.target)
+			sql = `INSERT INTO ` + p.target.table + ` (` + strings.Join(markNames(), ", ") + `) VALUES (` + p.kind.origin() + `, $1)`
+		}
+		if err := t.queue(sql); err != nil {
 			return err
 		}
 	}
@@ -171,17 +188,14 @@ func (t *tx) flushBare(p *place) error {
 }
 
 // runSQL is the statement of a run: one array a column that is wanted.
-func (g *target) runSQL(deletes bool, mask string) string {
-	name := mask
-	if deletes {
-		name = "delete"
-	}
+func (g *target) runSQL(kind runKind, mask string) string {
+	name := [...]string{runStream: "", runDelete: "delete", runCopy: "copy"}[kind] + mask
 	if sql := g.sql[name]; sql != "" {
 		return sql
 	}
 	var arrays, picked, same []string
 	for i, column := range g.columns {
-		if deletes && !g.inKey[i] || !carried(mask, i) {
+		if kind == runDelete && !g.inKey[i] || !carried(mask, i) {
 			continue
 		}
 		arrays = append(arrays, parameter(len(arrays)+1)+"::text[]")
@@ -190,14 +204,20 @@ func (g *target) runSQL(deletes bool, mask string) string {
 	}
 	from := "unnest(" + strings.Join(arrays, ", ") + ")"
 	var sql string
-	if deletes {
+	switch {
+	case kind == runDelete:
 		aliases := make([]string, len(same))
 		for i := range same {
 			aliases[i] = "k" + parameter(i + 1)[1:]
 		}
 		sql = "DELETE FROM " + g.table + " t USING " + from + " k(" + strings.Join(aliases, ", ") + ") WHERE " + strings.Join(same, " AND ")
-	} else {
-		sql = "INSERT INTO " + g.table + " AS t (" + strings.Join(picked, ", ") + ") SELECT * FROM " + from + g.onConflict(mask, "")
+	case g.strict && mask != "" && len(g.key) > 0:
+		sql = g.updateKnown(from, picked, mask)
+	case g.marked:
+		sql = "INSERT INTO " + g.table + " AS t (" + strings.Join(append(picked, markNames()...), ", ") + ") SELECT u.*, " +
+			kind.origin() + ", " + parameter(len(arrays)+1) + "::bigint FROM " + from + " u" + g.onConflict(kind, mask, "")
+	default:
+		sql = "INSERT INTO " + g.table + " AS t (" + strings.Join(picked, ", ") + ") SELECT * FROM " + from + g.onConflict(kind, mask, "")
 	}
 	g.sql[name] = sql
 	return sql
@@ -205,7 +225,7 @@ func (g *target) runSQL(deletes bool, mask string) string {
 
 // onConflict makes an insert an upsert: columns that are carried are replaced, the
 // others keep what they have, or become kept, an expression over the column's name.
-func (g *target) onConflict(mask, kept string) string {
+func (g *target) onConflict(kind runKind, mask, kept string) string {
 	if len(g.key) == 0 {
 		return ""
 	}
@@ -219,6 +239,9 @@ func (g *target) onConflict(mask, kept string) string {
 		case kept != "":
 			sets = append(sets, column+" = "+strings.ReplaceAll(kept, "?", column))
 		}
+	}
+	if g.marked {
+		sets = append(sets, g.touched(kind)...)
 	}
 	into := " ON CONFLICT (" + strings.Join(keys, ", ") + ") DO "
 	if len(sets) == 0 {

@@ -73,7 +73,7 @@ func (g *gate) unary(ctx context.Context, request any, info *grpc.UnaryServerInf
 			return nil, err
 		}
 		return next(context.WithoutCancel(ctx), request)
-	case "HandleTransaction", "HandleBatch", "HandleMessage":
+	case "HandleTransaction", "HandleBatch", "HandleMessage", "HandleSnapshot", "HandleSnapshotComplete":
 		if err := failpoint.Hit(failpoint.SinkCall); err != nil {
 			return nil, err
 		}
@@ -103,11 +103,18 @@ func (g *gate) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 var calls = map[string]core.Capability{
 	"Checkpoint": core.CapCheckpoint, "HandleTransaction": core.CapTransaction, "HandleBatch": core.CapBatch,
 	"HandleMessage": core.CapMessage, "HandleSchemaChange": core.CapSchemaChange,
+	"HandleSnapshot": core.CapSnapshot, "HandleSnapshotComplete": core.CapSnapshotComplete,
+	"SnapshotProgress": core.CapSnapshotProgress,
+}
+
+// withCheckpoint are the capabilities of a sink that keeps its checkpoint.
+var withCheckpoint = []core.Capability{
+	core.CapCheckpoint, core.CapResumeState, core.CapSnapshotComplete, core.CapSnapshotProgress,
 }
 
 // lacks reports whether the sink was told to do without.
 func (g *gate) lacks(c core.Capability) bool {
-	if g.config.Lib && (c == core.CapCheckpoint || c == core.CapResumeState) {
+	if g.config.Lib && slices.Contains(withCheckpoint, c) {
 		return true
 	}
 	return slices.Contains(g.config.Without, c.String())

@@ -20,9 +20,10 @@ type Store struct {
 }
 
 var (
-	_ sink.MessageStore = (*Store)(nil)
-	_ sink.SchemaStore  = (*Store)(nil)
-	_ sink.Counter      = (*tx)(nil)
+	_ sink.MessageStore  = (*Store)(nil)
+	_ sink.SchemaStore   = (*Store)(nil)
+	_ sink.SnapshotStore = (*Store)(nil)
+	_ sink.Counter       = (*tx)(nil)
 )
 
 // Open makes a store. Close ends its idle connections.
@@ -118,10 +119,18 @@ var ownTables = []string{
 	lineage bytea NOT NULL, epoch bigint NOT NULL, sender bytea NOT NULL, position pg_lsn, resume_state bytea)`,
 	`CREATE TABLE IF NOT EXISTS testsink.log (
 	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, commit_lsn pg_lsn NOT NULL,
-	ordinal bigint NOT NULL, op text NOT NULL, relation text, payload text NOT NULL, inserted_by int NOT NULL)`,
+	ordinal bigint NOT NULL, op text NOT NULL, relation text, payload text NOT NULL, inserted_by int NOT NULL, run bytea)`,
 	`CREATE TABLE IF NOT EXISTS testsink.message (
 	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, lsn pg_lsn NOT NULL,
 	commit_lsn pg_lsn, ordinal bigint, prefix text NOT NULL, content bytea NOT NULL, inserted_by int NOT NULL)`,
+	`CREATE TABLE IF NOT EXISTS testsink.snapshot (stream text PRIMARY KEY, generation bigint NOT NULL, token bytea)`,
+	`CREATE TABLE IF NOT EXISTS testsink.chunk (
+	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, run bytea NOT NULL, generation bigint NOT NULL,
+	relation text, lsn pg_lsn, first bool NOT NULL, reset int NOT NULL, last bool NOT NULL, sweep bool NOT NULL,
+	rows bigint NOT NULL, token_bytes int, complete bool NOT NULL, inserted_by int NOT NULL)`,
+	`CREATE TABLE IF NOT EXISTS testsink.completion (
+	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, run bytea NOT NULL, generation bigint NOT NULL,
+	position pg_lsn NOT NULL, relations text[] NOT NULL, inserted_by int NOT NULL)`,
 	`COMMIT`,
 }
 

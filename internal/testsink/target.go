@@ -16,6 +16,8 @@ type target struct {
 	columns  []string // quoted, in the relation's order
 	key      []int    // indices of columns, in their order; none: equal rows may repeat
 	inKey    []bool
+	marked   bool // rows carry origin and generation
+	strict   bool // rows with a column that is not known are left out
 	place    *place
 	sql      map[string]string
 }
@@ -40,7 +42,11 @@ func keyOf(r *core.Relation) []string {
 
 // target finds the table of a relation, makes it, or adds columns that are new.
 func (t *tx) target(r *core.Relation) (*target, error) {
-	if known := t.session.targets[r]; known != nil {
+	generation, err := t.generationNow()
+	if err != nil {
+		return nil, err
+	}
+	if known := t.session.targets[r]; known != nil && (known.marked || generation == 0) {
 		return known, nil
 	}
 	if err := t.flush(); err != nil {
@@ -54,7 +60,16 @@ func (t *tx) target(r *core.Relation) (*target, error) {
 	if now, err = t.fit(table, r, now); err != nil {
 		return nil, err
 	}
-	made := &target{relation: r, table: table, inKey: make([]bool, len(r.Columns)), sql: map[string]string{}}
+	if generation > 0 && !now.marked {
+		now.marked = true
+		if err := t.define(addMarks(table)); err != nil {
+			return nil, err
+		}
+	}
+	made := &target{
+		relation: r, table: table, inKey: make([]bool, len(r.Columns)), sql: map[string]string{},
+		marked: now.marked, strict: t.store.config.IgnoreHoles,
+	}
 	keys := 0
 	for i := range r.Columns {
 		name := r.Columns[i].Name
@@ -77,8 +92,8 @@ func (t *tx) target(r *core.Relation) (*target, error) {
 
 // shape is a table of the destination as its catalog has it.
 type shape struct {
-	exists       bool
-	columns, key []string
+	exists, marked bool
+	columns, key   []string
 }
 
 const shapeSQL = `SELECT r.oid IS NOT NULL, a.attname, EXISTS (SELECT FROM pg_index i
@@ -95,6 +110,10 @@ func (t *tx) shape(table string) (s shape, err error) {
 		if row[1] == nil {
 			continue
 		}
+		if isMark(string(row[1])) {
+			s.marked = true
+			continue
+		}
 		s.columns = append(s.columns, string(row[1]))
 		if string(row[2]) == "t" {
 			s.key = append(s.key, string(row[1]))
@@ -108,7 +127,7 @@ func (t *tx) shape(table string) (s shape, err error) {
 func (t *tx) fit(table string, r *core.Relation, now shape) (shape, error) {
 	key := keyOf(r)
 	if !now.exists {
-		return shape{true, nil, key}, t.create(table, r, key)
+		return shape{exists: true, key: key}, t.create(table, r, key)
 	}
 	for i := range r.Columns {
 		if name := r.Columns[i].Name; !slices.Contains(now.columns, name) {

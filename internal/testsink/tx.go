@@ -23,6 +23,10 @@ type tx struct {
 	unit   bool // a unit's work, not a claim or a change of shape
 	ddl    bool
 	loaded *sink.StreamRow
+	// The generation of the stream's latest snapshot run; asked for once.
+	generation uint64
+	asked      bool
+	copied     bool // rows of a snapshot, which are not counted
 
 	runs   []*place // tables with rows that wait
 	log    logRun
@@ -34,6 +38,9 @@ type counts struct{ inserted, updated, deleted, truncated uint64 }
 
 // Counts is what was applied.
 func (t *tx) Counts() core.Counts {
+	if t.copied {
+		return core.Counts{}
+	}
 	c := &t.counts
 	return core.Counts{Inserted: &c.inserted, Updated: &c.updated, Deleted: &c.deleted, Truncated: &c.truncated}
 }
@@ -90,8 +97,8 @@ func (t *tx) drop() {
 	}
 }
 
-const loadSQL = `SELECT system_identifier, database, lineage, epoch, sender, position, resume_state
-FROM testsink.stream WHERE stream = $1 FOR UPDATE`
+const loadSQL = `SELECT system_identifier, database, lineage, epoch, sender, position, resume_state,
+(SELECT generation FROM testsink.snapshot WHERE snapshot.stream = stream.stream) FROM testsink.stream WHERE stream = $1 FOR UPDATE`
 
 // Load locks the stream's row before anything else is written.
 func (t *tx) Load() (sink.StreamRow, bool, error) {
@@ -134,8 +141,12 @@ func (t *tx) decode(v [][]byte) (row sink.StreamRow, err error) {
 		}
 	}
 	if v[6] != nil {
-		row.ResumeState, err = unhex(v[6])
+		if row.ResumeState, err = unhex(v[6]); err != nil {
+			return row, err
+		}
 	}
+	t.generation, err = parseGeneration(v[7])
+	t.asked = true
 	return row, err
 }
 

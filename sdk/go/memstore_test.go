@@ -53,6 +53,7 @@ type memTx struct {
 	locked   bool
 	ended    bool
 	inserted uint64
+	after    func() // more that commit puts in place
 }
 
 func (t *memTx) fails(step string) error {
@@ -113,6 +114,9 @@ func (t *memTx) Commit() error {
 	t.store.rows = t.rows
 	if t.saved != nil {
 		t.store.stream[t.stream] = *t.saved
+	}
+	if t.after != nil {
+		t.after()
 	}
 	return nil
 }

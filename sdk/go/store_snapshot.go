@@ -26,7 +26,7 @@ type SnapshotStore interface {
 	// ApplySnapshot does what the unit says of its table, in this order: with First it
 	// removes what Reset names, then it replaces the row at each key by the unit's, then
 	// with Sweep it removes the table's rows of an older generation. A unit without a
-	// relation has nothing to do here and does not come.
+	// relation has no rows and nothing to remove.
 	ApplySnapshot(tx StoreTx, unit *core.SnapshotUnit) error
 	// CompleteSnapshot is told that the initial copy is complete, in the transaction
 	// that stores its position. It may be told again.
@@ -59,10 +59,8 @@ func (n storeSnapshots) HandleSnapshot(ctx context.Context, unit *core.SnapshotU
 		if err := n.saveProgress(tx, unit); err != nil {
 			return false, err
 		}
-		if unit.Relation != nil {
-			if err := n.store.ApplySnapshot(tx, unit); err != nil {
-				return false, err
-			}
+		if err := n.store.ApplySnapshot(tx, unit); err != nil {
+			return false, err
 		}
 		if counter, ok := tx.(Counter); ok {
 			counts = counter.Counts()

@@ -32,7 +32,7 @@ type LogReport struct {
 func Log(ctx context.Context, sink, stream string) (*LogReport, error) {
 	w := &walk{report: LogReport{ledger: map[Mark]int{}}, index: map[core.LSN]int{}}
 	err := once(ctx, sink, `SELECT commit_lsn, ordinal, inserted_by, CASE WHEN op = 'insert' AND relation = $2 THEN payload::jsonb->>'new' END
-FROM testsink.log WHERE stream = $1 ORDER BY seq`, w.entry, stream, LedgerRelation)
+FROM testsink.log WHERE stream = $1 AND op <> 'snapshot' ORDER BY seq`, w.entry, stream, LedgerRelation)
 	if missing(err) {
 		err = nil
 	}
