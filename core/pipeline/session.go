@@ -182,7 +182,7 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 // the claimed position for the first time.
 func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.SlotState) (core.LSN, error) {
 	p := s.pipeline
-	if err := s.continues(read, slot); err != nil {
+	if err := s.continues(ctx, read, slot); err != nil {
 		return 0, err
 	}
 	if err := s.offerOrigin(ctx, max(read.Position, slot.ConfirmedFlush), true); err != nil {
@@ -213,6 +213,9 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 	if slot.Active {
 		s.holder = slot.ActivePID
 	}
+	if err := s.replayed(claimed.Position, walEnd); err != nil {
+		return 0, err
+	}
 	verdict, err := checkpoint.Judge(claimed.Position, read.Position, slot.ConfirmedFlush, walEnd)
 	if err != nil {
 		return 0, err
@@ -231,27 +234,6 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 	})
 	p.log.Info("streaming", "from", claimed.Position.String(), "epoch", s.epoch, "slot", p.options.Source.Slot)
 	return claimed.Position, nil
-}
-
-// continues checks that the source is the same life of the cluster as the checkpoint's.
-func (s *session) continues(read core.Checkpoint, slot wal.SlotState) error {
-	p := s.pipeline
-	if slot.Synced && s.recovery {
-		return core.NewHalt(core.HaltSlotSynced, "connect", "the slot is a synced copy on a standby that was not promoted")
-	}
-	before, err := readResumeState(read.ResumeState)
-	if err != nil {
-		return err
-	}
-	timeline := before.Timeline
-	if p.timeline != 0 {
-		timeline = p.timeline
-	}
-	if err := judgeTimeline(timeline, s.source.Timeline, p.options.AcceptTimeline, slot, read.Position); err != nil {
-		return err
-	}
-	p.timeline = s.source.Timeline
-	return nil
 }
 
 // stream runs pump, deliver and the loop until one of them ends it.

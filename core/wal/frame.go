@@ -139,13 +139,14 @@ func sideMessage(letter byte, body []byte) error {
 
 // notice halts on Postgres 18's word that it left a publication out of the stream
 // (55000), which older majors report as an error. The text may be translated, so the
-// SQLSTATE alone decides. Other notices mean nothing for the data.
+// SQLSTATE decides, but for a walsender that waits for a standby, see waitsForStandby.
+// Other notices mean nothing for the data.
 func notice(body []byte) error {
 	var n pgproto3.NoticeResponse
 	if err := n.Decode(body); err != nil {
 		return core.NewHalt(core.HaltMalformedStream, phaseStream.String(), "a notice cannot be read")
 	}
-	if n.Code != "55000" {
+	if n.Code != "55000" || n.Routine == waitsForStandby {
 		return nil
 	}
 	h := core.NewHalt(core.HaltPublicationMissing, phaseStream.String(),
@@ -154,11 +155,19 @@ func notice(body []byte) error {
 	return h
 }
 
+// waitsForStandby is the routine of 17 and later that keeps a failover slot's stream from
+// being ahead of synchronized_standby_slots. While one of them is away it warns with the
+// same SQLSTATE, and while the server shuts down that is an error.
+const waitsForStandby = "StandbySlotsHaveCaughtup"
+
 // serverError classifies an ErrorResponse that was read by us.
 func serverError(p phase, body []byte) error {
 	var e pgproto3.ErrorResponse
 	if err := e.Decode(body); err != nil || len(e.Code) != 5 {
 		return core.NewHalt(core.HaltMalformedStream, p.String(), "an error of the server cannot be read")
+	}
+	if p == phaseStream && e.Code == "55000" && e.Routine == waitsForStandby {
+		return &LostError{Op: p.String(), SQLSTATE: e.Code, Reason: "the server shuts down while a standby that it waits for is away"}
 	}
 	return classifyServer(p, pgconn.ErrorResponseToPgError(&e))
 }

@@ -197,11 +197,25 @@ func TestNotices(t *testing.T) {
 		require.NoError(t, s.stream.Notice(waltest.Error{Severity: "WARNING", Code: "01000", Message: "whatever"}))
 		require.NoError(t, s.stream.Data(1, []byte("x")))
 		s.read(t, 1)
+		// A walsender that waits for a standby says so with the same SQLSTATE.
+		require.NoError(t, s.stream.Notice(waltest.Error{Severity: "WARNING", Code: "55000", Routine: "StandbySlotsHaveCaughtup"}))
+		require.NoError(t, s.stream.Data(1, []byte("x")))
+		s.read(t, 1)
 		// Translated, and by a routine of another name: the SQLSTATE decides.
 		require.NoError(t, s.stream.Notice(waltest.Error{Severity: "WARNING", Code: "55000", Message: "Publikation »SECRET« übersprungen"}))
 		require.NoError(t, s.stream.Data(2, []byte("x")))
 		halt := haltOf(t, s.conn.Read(t.Context(), &wal.Batch{}), core.HaltPublicationMissing)
 		require.NotContains(t, halt.Error()+halt.Err.Error(), "SECRET")
+	})
+}
+
+// A server that shuts down raises that warning to an error: the session ends, and the next
+// one finds whoever is there then.
+func TestShutdownWhileAStandbyIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scripted(t)
+		require.NoError(t, s.stream.Fail(waltest.Error{Severity: "ERROR", Code: "55000", Routine: "StandbySlotsHaveCaughtup"}))
+		require.ErrorIs(t, s.conn.Read(t.Context(), &wal.Batch{}), wal.ErrConnectionLost)
 	})
 }
 

@@ -12,6 +12,8 @@ func (s State) rows(query string) ([][]string, bool) {
 	switch {
 	case query == "IDENTIFY_SYSTEM":
 		return [][]string{{s.SystemID, s.Timeline, s.WALEnd, s.Database}}, true
+	case strings.HasPrefix(query, "TIMELINE_HISTORY "):
+		return [][]string{{"00000002.history", s.History}}, true
 	case strings.HasPrefix(query, "CREATE_REPLICATION_SLOT"):
 		name, _, _ := strings.Cut(strings.TrimPrefix(query, `CREATE_REPLICATION_SLOT "`), `"`)
 		return [][]string{{name, s.WALEnd, "", "pgoutput"}}, true
@@ -21,7 +23,7 @@ func (s State) rows(query string) ([][]string, bool) {
 		return [][]string{s.slotRow()}, true
 	case has("server_version_num"):
 		major, _, _ := strings.Cut(s.Version, ".")
-		return [][]string{{major + "0002", "f", "logical", s.SenderTimeout}}, true
+		return [][]string{{major + "0002", flag(s.InRecovery), "logical", s.SenderTimeout}}, true
 	case has("pg_publication_tables"):
 		return nil, true
 	case has("pg_publication "):
@@ -41,13 +43,14 @@ func (s State) rows(query string) ([][]string, bool) {
 	return nil, query == "-- ping"
 }
 
-func (s State) slotRow() []string {
-	flag := func(b bool) string {
-		if b {
-			return "t"
-		}
-		return "f"
+func flag(b bool) string {
+	if b {
+		return "t"
 	}
+	return "f"
+}
+
+func (s State) slotRow() []string {
 	slot := s.Slot
 	if slot == nil {
 		slot = &Slot{}
@@ -61,6 +64,6 @@ func (s State) slotRow() []string {
 	return []string{
 		slot.Plugin, slot.Type, slot.Database, flag(slot.Active), or(slot.ActivePID, "0"), "0", "",
 		or(slot.ConfirmedFlush, "0/0"), "0/0", slot.WALStatus, "", slot.Invalidation,
-		"f", flag(slot.TwoPhase), "f", "f", "f", s.Database, "logical", "",
+		"f", flag(slot.TwoPhase), "f", flag(slot.Synced), flag(slot.Synced), s.Database, "logical", "",
 	}
 }

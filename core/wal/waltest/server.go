@@ -19,9 +19,11 @@ type State struct {
 	Version       string // server_version, as in "17.2"
 	SystemID      string
 	Timeline      string
+	History       string // of the timeline, as its file has it
 	WALEnd        string // end of WAL, "X/X"
 	Database      string
 	SenderTimeout string // wal_sender_timeout in milliseconds
+	InRecovery    bool
 	// Unset are pinned settings that are not in force, as behind a pooler.
 	Unset string
 	// Slot is nil when the slot does not exist.
@@ -44,6 +46,7 @@ type State struct {
 type Slot struct {
 	Plugin, Type, Database, WALStatus, Invalidation string
 	Active, TwoPhase                                bool
+	Synced                                          bool // a failover slot that was synced
 	ActivePID                                       string
 	ConfirmedFlush                                  string
 }
