@@ -95,16 +95,25 @@ func highest(stream *waltest.Stream) (at core.LSN) {
 // transaction sends one insert that commits at a position and ends 0x30 behind it.
 func (p *play) transaction(stream *waltest.Stream, commit core.LSN) {
 	p.Helper()
+	for i, message := range transactionFrames(commit) {
+		at := commit
+		if i == 3 {
+			at += 0x30 // the frame of a commit carries its end
+		}
+		require.NoError(p, stream.Data(uint64(at), message))
+	}
+}
+
+// transactionFrames are begin, relation, insert and commit.
+func transactionFrames(commit core.LSN) [4][]byte {
 	number := func(b []byte, at core.LSN) []byte { return binary.BigEndian.AppendUint64(b, uint64(at)) }
 	const oid = "\x00\x00\x40\x10"
-	begin := append(number(number([]byte{'B'}, commit), 0), 0, 0, 0, 7)
-	relation := []byte("R" + oid + "public\x00t\x00d\x00\x01\x01id\x00\x00\x00\x00\x17\xff\xff\xff\xff")
-	insert := []byte("I" + oid + "N\x00\x01t\x00\x00\x00\x011")
-	end := number(number(number([]byte{'C', 0}, commit), commit+0x30), 0)
-	for _, message := range [][]byte{begin, relation, insert} {
-		require.NoError(p, stream.Data(uint64(commit), message))
+	return [4][]byte{
+		append(number(number([]byte{'B'}, commit), 0), 0, 0, 0, 7),
+		[]byte("R" + oid + "public\x00t\x00d\x00\x01\x01id\x00\x00\x00\x00\x17\xff\xff\xff\xff"),
+		[]byte("I" + oid + "N\x00\x01t\x00\x00\x00\x011"),
+		number(number(number([]byte{'C', 0}, commit), commit+0x30), 0),
 	}
-	require.NoError(p, stream.Data(uint64(commit+0x30), end), "the frame of a commit carries its end")
 }
 
 func (p *play) ends() (list []core.LSN) {
