@@ -1,42 +1,61 @@
 package cases_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	listed = regexp.MustCompile(`(?m)^\| ([A-Z]\d\d) \|`)
-	tested = regexp.MustCompile(`(?m)^func Test([A-Z]\d\d)[A-Z]\w*\(`)
+	listed = regexp.MustCompile("(?m)^\\| ([A-Z]\\d\\d) \\|[^|]+\\|[^|]+\\| ([^|]+) \\|$")
+	named  = regexp.MustCompile("`([^`]+)`")
+	tested = regexp.MustCompile(`(?m)^func (Test([A-Z]\d\d)[A-Z]\w*)\(`)
 )
 
-// docs/cases.md and the tests name the same cases.
+// docs/cases.md and the tests of the whole tree name the same cases: each line names the
+// tests of its id, all of them.
 func TestEveryCaseIsListed(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cases.md")
 	require.NoError(t, err)
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	var code []byte
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		code = append(code, text...)
-	}
-	ids := func(found [][][]byte) []string {
-		var list []string
-		for _, match := range found {
-			list = append(list, string(match[1]))
+	inPage := map[string][]string{}
+	for _, match := range listed.FindAllStringSubmatch(string(page), -1) {
+		id := match[1]
+		require.NotContains(t, inPage, id, "listed twice")
+		for _, name := range named.FindAllStringSubmatch(match[2], -1) {
+			inPage[id] = append(inPage[id], name[1])
 		}
-		slices.Sort(list)
-		return list
+		require.NotEmpty(t, inPage[id], id)
 	}
-	inPage := ids(listed.FindAllSubmatch(page, -1))
-	require.Greater(t, len(inPage), 45)
-	require.Equal(t, slices.Compact(slices.Clone(inPage)), inPage, "an id is listed twice")
-	require.Equal(t, slices.Compact(ids(tested.FindAllSubmatch(code, -1))), inPage)
+	require.Greater(t, len(inPage), 50)
+	require.Equal(t, inTree(t), inPage)
+}
+
+// inTree finds the tests by case.
+func inTree(t *testing.T) map[string][]string {
+	found := map[string][]string{}
+	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || len(d.Name()) > 2 && strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range tested.FindAllStringSubmatch(string(text), -1) {
+			found[match[2]] = append(found[match[2]], match[1])
+		}
+		return err
+	}))
+	for _, names := range found {
+		slices.Sort(names)
+	}
+	return found
 }

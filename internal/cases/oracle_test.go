@@ -121,3 +121,17 @@ func TestDifferencesAreFound(t *testing.T) {
 	require.NotEqual(t, row{"a": &empty}.String(), null.String(), "NULL is not the empty text")
 	require.NotEqual(t, row{}.String(), null.String(), "a column that is not there is not NULL")
 }
+
+// differencesOf replays a road and compares; for roads whose positions also come from
+// messages, which are not in the list of units.
+func differencesOf(r *road) (all []string) {
+	r.Helper()
+	m := newModel()
+	for _, tx := range r.sink.Transactions() {
+		require.NoError(r, m.apply(&tx.Transaction))
+	}
+	for _, t := range r.published() {
+		all = append(all, differences(m.lines(t), r.lines(t))...)
+	}
+	return all
+}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +40,11 @@ type way struct {
 	publications []string
 	slot         string
 	messages     bool
+	// streaming asks for transactions in progress, and makes the server find everything
+	// worth streaming.
+	streaming bool
+	// schemaChanges: the sink takes them.
+	schemaChanges bool
 	// limits of the sink.
 	limits core.SinkLimits
 	// wrap puts something between the road and its store.
@@ -57,10 +64,11 @@ type road struct {
 	*scene
 	way
 	sink    *sinktest.Memory
-	door    core.Sink // what the pipeline gets
-	watch   *session  // looks at the slot
-	durable core.LSN  // highest position that the sink stored; under the sink's lock
+	door    core.Sink     // what the pipeline gets
+	watch   *session      // looks at the slot
+	durable atomic.Uint64 // highest position that the sink stored
 	samples int
+	spill   string // folder
 	bell    chan struct{}
 
 	pipeline *pipeline.Pipeline
@@ -85,6 +93,12 @@ func (s *scene) road(w way) *road {
 	}
 	r := &road{scene: s, way: w, sink: sinktest.NewMemory(), bell: make(chan struct{}, 1)}
 	r.sink.Caps.Limits = w.limits
+	if w.schemaChanges {
+		r.sink.Caps.Set |= core.NewCapabilitySet(core.CapSchemaChange)
+	}
+	if w.messages {
+		r.sink.Caps.Set |= core.NewCapabilitySet(core.CapMessage)
+	}
 	r.watch = s.session("postgres", pinned)
 	r.sink.Before = func(_ core.Call, to core.LSN) error {
 		r.sample()
@@ -94,7 +108,7 @@ func (s *scene) road(w way) *road {
 		return nil
 	}
 	r.sink.After = func(_ core.Call, to core.LSN) error {
-		r.durable = max(r.durable, to)
+		r.durable.Store(max(r.durable.Load(), uint64(to)))
 		r.sample()
 		select {
 		case r.bell <- struct{}{}:
@@ -114,15 +128,16 @@ func (s *scene) road(w way) *road {
 // sample is the rule of all rules: the slot's confirmed position is never above what
 // the sink stored. It runs on the sink's side, at every unit.
 func (r *road) sample() {
-	if r.durable == 0 {
+	durable := core.LSN(r.durable.Load())
+	if durable == 0 {
 		return // the slot was just made, its position is about to be stored
 	}
 	confirmed, err := r.slotPosition()
 	switch {
 	case err != nil:
 		r.Errorf("the slot cannot be looked at: %v", err)
-	case confirmed > r.durable:
-		r.Errorf("the slot is confirmed up to %s, the sink has stored %s", confirmed, r.durable)
+	case confirmed > durable:
+		r.Errorf("the slot is confirmed up to %s, the sink has stored %s", confirmed, durable)
 	}
 	r.samples++
 }
@@ -148,8 +163,11 @@ func (r *road) confirmed() core.LSN {
 // openDoor connects the road to its store, in-process or through gRPC.
 func (r *road) openDoor() {
 	var inner core.Sink = r.sink
-	if r.wrap != nil {
+	switch {
+	case r.wrap != nil:
 		inner = r.wrap(r.sink)
+	case r.messages:
+		inner = messageTaker{r.sink, r}
 	}
 	if r.route == inProcess {
 		r.door = inner
@@ -174,6 +192,20 @@ func (r *road) openDoor() {
 	r.door = remote
 }
 
+// messageTaker also notes the position of a message outside transactions.
+type messageTaker struct {
+	*sinktest.Memory
+	r *road
+}
+
+func (m messageTaker) HandleMessage(ctx context.Context, u *core.MessageUnit) (core.Ack, error) {
+	ack, err := m.Memory.HandleMessage(ctx, u)
+	if err == nil {
+		m.r.durable.Store(max(m.r.durable.Load(), uint64(u.Checkpoint)))
+	}
+	return ack, err
+}
+
 // begin starts a sidecar on the slot, and waits until it streams.
 func (r *road) begin() {
 	r.Helper()
@@ -184,6 +216,9 @@ func (r *road) begin() {
 		},
 		Sink: r.door, GoForwardOnly: true, Delivery: pipeline.Delivery{Mode: r.mode},
 		Logger: slog.New(slog.NewTextHandler(r.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if r.streaming {
+		r.streamed(&o)
 	}
 	if r.adjust != nil {
 		r.adjust(&o)
@@ -205,6 +240,21 @@ func (r *road) begin() {
 	if !r.waits {
 		r.until("it streams", func() bool { return r.pipeline.Status().State == pipeline.StateStreaming })
 	}
+}
+
+// streamed makes the server stream every change by itself from 16 on, and before that
+// what exceeds 64 kB.
+func (r *road) streamed(o *pipeline.Options) {
+	settings := "-c logical_decoding_work_mem=64kB"
+	if r.major >= 16 {
+		settings += " -c debug_logical_replication_streaming=immediate"
+	}
+	o.Source.Streaming = true
+	o.Source.DSN += "&options=" + strings.ReplaceAll(url.QueryEscape(settings), "+", "%20")
+	if r.spill == "" {
+		r.spill = r.TempDir()
+	}
+	o.Spill = pipeline.Spilling{Dir: r.spill, Resident: 4 << 10}
 }
 
 // until waits for a fact. It looks again whenever the sink stored something, and now

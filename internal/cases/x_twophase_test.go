@@ -14,6 +14,7 @@ func TestX10TwoPhaseUpstream(t *testing.T) {
 		s.sql("create table x10(id int primary key)")
 		s.road(way{})
 		s.road(way{route: inProcess, mode: pipeline.ModeTransaction})
+		s.road(way{streaming: true})
 		first, second := literal(s.db.Name+"_1"), literal(s.db.Name+"_2") // names are the server's
 		s.sql("begin; insert into x10 values (40); prepare transaction " + first)
 		s.mark()
