@@ -51,7 +51,7 @@ build: ## build bin/replicant-sidecar
 ##@ Check it
 
 .PHONY: test
-test: setup lint verify proto test-race test-model test-python fuzz-smoke readme ## everything CI runs
+test: setup lint verify proto test-race test-model test-python test-typescript fuzz-smoke readme ## everything CI runs
 
 .PHONY: ci
 ci: ## what .ci/run calls: `make test`, as the README says it, to its end, with the time it took
@@ -98,6 +98,11 @@ test-python: python ## the tests of the Python sink
 	@scripts/step.sh "pytest"
 	$(VENV)/python -m pytest -q -p no:cacheprovider examples/python-sink
 
+.PHONY: test-typescript
+test-typescript: typescript ## the tests of the TypeScript sink
+	@scripts/step.sh "node --test"
+	cd examples/typescript-sink && node_modules/.bin/prettier --check --log-level=warn . && node --test dist/tests/
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## every fuzz target for FUZZTIME each
 	@scripts/step.sh "fuzz targets, $(FUZZTIME) each"
@@ -132,7 +137,7 @@ readme: build python ## the README's commands run as written
 ##@ Prepare
 
 .PHONY: setup
-setup: tools postgres python ## fetch the pinned tools, Postgres 14 to 18 and the Python environment
+setup: tools postgres python typescript ## fetch the pinned tools, Postgres 14 to 18, the Python and the TypeScript sink
 
 .PHONY: tools
 tools: # buf, from tools/package-lock.json
@@ -146,6 +151,10 @@ postgres: # Postgres 14 to 18 for tests, from test/pg/package-lock.json
 python: # the Python sink's environment, with what the Python checks need
 	@scripts/python-env.sh
 
+.PHONY: typescript
+typescript: # the TypeScript sink, compiled
+	@scripts/typescript-env.sh
+
 .PHONY: generate
 generate: tools ## regenerate what is generated
 	tools/generate.sh
@@ -154,6 +163,7 @@ generate: tools ## regenerate what is generated
 clean: ## remove what was built and fetched
 	rm -rf bin dist examples/python-sink/.venv examples/python-sink/gen tools/.venv
 	rm -rf tools/node_modules test/pg/node_modules
+	rm -rf examples/typescript-sink/node_modules examples/typescript-sink/gen examples/typescript-sink/dist
 	go clean -testcache
 
 .PHONY: help
