@@ -38,6 +38,20 @@ func halts(t *testing.T, o pipeline.Options, code core.HaltCode) {
 	require.Equal(t, h, r.Status().LastHalt)
 }
 
+// leavesNothing looks at the server after a halt: no connection of ours, no lock, and the
+// slot free for who comes next.
+func leavesNothing(t *testing.T, db *pgtest.DB, o pipeline.Options) {
+	t.Helper()
+	require.NotEmpty(t, o.Source.ApplicationName)
+	conn := db.Conn(t)
+	require.Eventually(t, func() bool {
+		var sessions, busy int
+		require.NoError(t, conn.QueryRow(t.Context(), "select count(*) from pg_stat_activity where application_name = $1", o.Source.ApplicationName).Scan(&sessions))
+		require.NoError(t, conn.QueryRow(t.Context(), "select count(*) from pg_replication_slots where slot_name = $1 and active", o.Source.Slot).Scan(&busy))
+		return sessions == 0 && busy == 0
+	}, 10*time.Second, 5*time.Millisecond, "connections or the slot are still held")
+}
+
 func TestSourceFaults(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
@@ -46,8 +60,10 @@ func TestSourceFaults(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				sink := sinktest.NewMemory()
 				o := options(db, slot(db), sink)
+				o.Source.ApplicationName = "halting " + o.Source.Slot
 				spoil(t, &o, sink)
 				halts(t, o, code)
+				leavesNothing(t, db, o)
 			})
 		}
 		run("missing publication", core.HaltPublicationMissing, func(t *testing.T, o *pipeline.Options, _ *sinktest.Memory) {
@@ -178,6 +194,7 @@ func TestSinkBreaches(t *testing.T) {
 			var log strings.Builder
 			var mu sync.Mutex
 			o := options(db, slot(db), row.spoil(sink))
+			o.Source.ApplicationName = "halting " + o.Source.Slot
 			o.Logger = slog.New(slog.NewTextHandler(locked{&mu, &log}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 			r := start(t, o)
 			require.Eventually(t, func() bool {
@@ -194,6 +211,7 @@ func TestSinkBreaches(t *testing.T) {
 			mu.Lock()
 			require.NotContains(t, log.String(), secret)
 			mu.Unlock()
+			leavesNothing(t, db, o)
 			if base != 0 {
 				require.LessOrEqual(t, confirmed(t, db, o.Source.Slot), sink.Stored().Position, "told more than is stored")
 			}
