@@ -107,9 +107,9 @@ func (c *sidecar) Wait(timeout time.Duration) (syscall.WaitStatus, error) {
 func (s *scene) command(extra ...string) (args, env []string) {
 	args = append([]string{
 		s.house.program, "run", "--slot", s.slot, "--publications", "p", "--sink", s.address, "--admin-listen", "",
-		"--go-forward-only", "--log-format", "json", "--status-interval", "200ms", "--spill-dir", filepath.Join(s.dir, "spill"),
-	}, s.args...)
-	args = append(args, extra...)
+		"--log-format", "json", "--status-interval", "200ms", "--spill-dir", filepath.Join(s.dir, "spill"),
+	}, s.intent...)
+	args = append(append(args, s.args...), extra...)
 	env = append(os.Environ(), "REPLICANT_SOURCE="+s.from)
 	if s.keep != "" {
 		env = append(env, "REPLICANT_CHECKPOINT_STORE_POSTGRES_DSN="+s.keep)

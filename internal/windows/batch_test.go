@@ -11,6 +11,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
+func init() { add(anyMajor, casesBatch) }
+
 // casesBatch are the rows of batches that are not in casesStore.
 var casesBatch = []window{
 	{"B4", 1, "SC, S SIGTERM, 5 a write", againN + " exit 0", stoppedInside},

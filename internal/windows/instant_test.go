@@ -12,6 +12,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core/pipeline"
 )
 
+func init() { add(anyMajor, casesInstant) }
+
 // casesInstant is the one row that no real process can be brought to: three bounds at one
 // instant. The engine's machine is given the time.
 var casesInstant = []window{

@@ -15,6 +15,8 @@ const (
 	againN = "LOSS DUPn ORD ATOM ACK MONO VAL"
 )
 
+func init() { add(anyMajor, casesStore) }
+
 // casesStore are the rows whose checkpoint the sidecar keeps.
 var casesStore = []window{
 	{"L1", 1, "SK, P sink.committed=kill@1", again, libSink(failpoint.SinkCommitted, 1, 1, 1)},

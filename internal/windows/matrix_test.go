@@ -43,10 +43,8 @@ func matrix(t *testing.T, groups string) (rows []row) {
 // unserved lists the parts of a row that no case runs, as lines.
 func (r row) unserved() (lines []string) {
 	served := map[int]bool{}
-	for _, c := range cases {
-		if c.id == r.id {
-			served[c.part] = true
-		}
+	for _, c := range casesOf(r.id) {
+		served[c.part] = true
 	}
 	for part := 1; part <= r.parts; part++ {
 		if !served[part] && !served[0] {

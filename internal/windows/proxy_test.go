@@ -19,11 +19,11 @@ import (
 // or holds one direction up.
 type proxy struct {
 	listener net.Listener
-	target   string
 	// only chooses the connections that faults hit, by their first bytes; nil is all.
 	only func(first []byte) bool
 
 	mu     sync.Mutex
+	target string
 	pairs  map[*pair]bool
 	budget int // bytes from the server until the cut; below 0 no cut
 	cuts   int
@@ -83,7 +83,10 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("unix", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		server, err := net.Dial("unix", target)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -207,6 +210,13 @@ func (p *proxy) release() {
 		close(p.held)
 		p.held = nil
 	}
+}
+
+// lead sends later connections to another server.
+func (p *proxy) lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
 }
 
 // cutAll ends all connections and says how many.

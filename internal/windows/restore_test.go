@@ -24,7 +24,7 @@ func breach(what string, code core.HaltCode) func(*scene) {
 		s.sampled()
 		at, err := s.durable()(s.ctx)
 		require.NoError(s.T, err)
-		told, err := judge.Confirmed(s.ctx, s.source.DSN, s.slot)
+		told, err := judge.Confirmed(s.ctx, s.slotAt(), s.slot)
 		require.NoError(s.T, err)
 		require.LessOrEqual(s.T, told, at)
 	}

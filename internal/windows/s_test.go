@@ -7,6 +7,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
+func init() { add(anyMajor, casesSink) }
+
 // casesSink are the rows whose checkpoint is the sink's.
 var casesSink = []window{
 	{"S1", 1, "SK, P sink.call=kill@1", exact, sinkKilled(failpoint.SinkCall, 1)},

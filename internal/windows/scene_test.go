@@ -27,16 +27,19 @@ type scene struct {
 	*testing.T
 	house    *house
 	ctx      context.Context
+	major    int            // of all its servers
 	server   *pgtest.Server // of the source
 	source   *pgtest.DB
+	reads    *pgtest.DB // where the slot is, if not at the source
 	sink     *pgtest.DB
 	store    *pgtest.DB // nil where the sink keeps the checkpoint
 	slot     string
 	dir      string
-	address  string // of the sink, for the sidecar
-	from     string // DSN of the source, for the sidecar
-	to       string // DSN of the sink's database, for the sink
-	keep     string // DSN of the store, for the sidecar
+	address  string   // of the sink, for the sidecar
+	from     string   // DSN of the source, for the sidecar
+	to       string   // DSN of the sink's database, for the sink
+	keep     string   // DSN of the store, for the sidecar
+	intent   []string // what a stream without a checkpoint begins with
 	args     []string
 	env      []string
 	kind     string
@@ -49,7 +52,7 @@ type scene struct {
 
 var scenes atomic.Int64
 
-func newScene(t *testing.T, h *house) *scene {
+func newScene(t *testing.T, h *house, major int) *scene {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
@@ -57,8 +60,8 @@ func newScene(t *testing.T, h *house) *scene {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return &scene{
-		T: t, house: h, ctx: ctx, server: h.server, dir: dir, kind: "both", shard: 1,
-		slot: fmt.Sprintf("w_%d", scenes.Add(1)), args: []string{"--delivery-mode", "transaction"},
+		T: t, house: h, ctx: ctx, major: major, server: h.server[major], dir: dir, kind: "both", shard: 1,
+		slot: fmt.Sprintf("w_%d", scenes.Add(1)), args: []string{"--delivery-mode", "transaction"}, intent: []string{"--go-forward-only"},
 	}
 }
 
@@ -75,14 +78,14 @@ const schema = "CREATE TABLE t (id bigint PRIMARY KEY, v text); CREATE TABLE pla
 // own gives the source a server of its own, for rows that end it.
 func (s *scene) own() *scene {
 	s.Helper()
-	s.server = pgtest.Own(s.T, major, pgembed.Options{Settings: quiet})
+	s.server = pgtest.Own(s.T, s.major, pgembed.Options{Settings: quiet})
 	return s
 }
 
 // lib keeps the checkpoint in the sidecar's own store, written once for n transactions.
 func (s *scene) lib(n int) *scene {
 	s.Helper()
-	s.store = s.house.sinks.Database(s.T)
+	s.store = s.house.sinks[s.major].Database(s.T)
 	s.keep = s.store.DSN
 	s.args = nil
 	if n > 1 {
@@ -105,7 +108,7 @@ func (s *scene) make() {
 		s.source = s.server.Database(s.T)
 	}
 	if s.sink == nil {
-		s.sink = s.house.sinks.Database(s.T)
+		s.sink = s.house.sinks[s.major].Database(s.T)
 	}
 	if s.from == "" {
 		s.from = s.source.DSN
@@ -140,11 +143,25 @@ func (s *scene) up() (*sinkProcess, *sidecar) {
 		return err == nil && at != 0
 	})
 	s.streaming()
-	s.watching = judge.StartWatch(s.source.DSN, s.slot, 100*time.Millisecond, s.durable())
-	s.Cleanup(func() { s.watching.Stop() })
+	s.watch()
 	s.write()
 	s.arrived()
 	return sink, sidecar
+}
+
+// watch samples ACK and MONO from now on.
+func (s *scene) watch() {
+	watching := judge.StartWatch(s.slotAt(), s.slot, 100*time.Millisecond, s.durable())
+	s.watching = watching
+	s.Cleanup(func() { watching.Stop() })
+}
+
+// slotAt is the DSN of the database that has the slot.
+func (s *scene) slotAt() string {
+	if s.reads != nil {
+		return s.reads.DSN
+	}
+	return s.source.DSN
 }
 
 // streaming waits until somebody reads the slot.
@@ -155,7 +172,7 @@ func (s *scene) streaming() {
 
 // holder is the process at the server that reads the slot, "" when there is none.
 func (s *scene) holder() string {
-	return s.ask(s.source.DSN, `SELECT coalesce(active_pid::text, '') FROM pg_replication_slots WHERE slot_name = $1`, s.slot)
+	return s.ask(s.slotAt(), `SELECT coalesce(active_pid::text, '') FROM pg_replication_slots WHERE slot_name = $1`, s.slot)
 }
 
 // durable is where the position is kept.
@@ -271,7 +288,7 @@ func (s *scene) arrived() {
 func (s *scene) judge(times, transactions int) *judge.LogReport {
 	s.Helper()
 	s.arrived()
-	at, err := judge.Settle(s.ctx, s.source.DSN, s.slot, 1, s.durable())
+	at, err := judge.Settle(s.ctx, s.slotAt(), s.slot, 1, s.durable())
 	require.NoError(s.T, err)
 	require.NotZero(s.T, at)
 	report := s.log()
@@ -303,7 +320,7 @@ func (s *scene) log() *judge.LogReport {
 // sampled requires that ACK and MONO held whenever they were looked at.
 func (s *scene) sampled() {
 	s.Helper()
-	_, _, err := judge.Acked(s.ctx, s.source.DSN, s.slot, s.durable())
+	_, _, err := judge.Acked(s.ctx, s.slotAt(), s.slot, s.durable())
 	require.NoError(s.T, err)
 	_, breaches := s.watching.Stop()
 	require.Empty(s.T, breaches)

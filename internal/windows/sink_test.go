@@ -20,7 +20,7 @@ import (
 // underEye makes a durable server and starts it again under supervision.
 func (s *scene) underEye() (*pgtest.Server, func() *crash.Run) {
 	s.Helper()
-	server := pgtest.Own(s.T, major, pgembed.Options{Durable: true, Settings: map[string]string{
+	server := pgtest.Own(s.T, s.major, pgembed.Options{Durable: true, Settings: map[string]string{
 		"autovacuum": "off", "wal_sync_method": "fdatasync", "wal_writer_delay": "10s", "bgwriter_lru_maxpages": "0",
 		"recovery_init_sync_method": "syncfs", "checkpoint_timeout": "1h",
 	}})

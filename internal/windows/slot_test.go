@@ -16,6 +16,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
+func init() { add(anyMajor, casesSlot) }
+
 // casesSlot are rows of the source's server and of slots.
 var casesSlot = []window{
 	{"U3", 1, "UP to SC, T cut after 1 to 56 bytes", exact, cutAtEveryByte},
@@ -142,7 +144,7 @@ func slotBroken(code core.HaltCode, statements ...string) func(*scene) {
 
 // slotInvalidated lets the server give the slot up.
 func slotInvalidated(s *scene) {
-	s.server = pgtest.Own(s.T, major, pgembed.Options{Settings: map[string]string{"max_slot_wal_keep_size": "1MB", "autovacuum": "off"}})
+	s.server = pgtest.Own(s.T, s.major, pgembed.Options{Settings: map[string]string{"max_slot_wal_keep_size": "1MB", "autovacuum": "off"}})
 	s.base()
 	s.startSink("")
 	s.sampled()

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func init() { add(anyMajor, casesStandby) }
+
 // casesStandby is the row of the standby.
 var casesStandby = []window{
 	{"W1", 0, "SC twice, S SIGSTOP", exact + " FENCE", standbyBesideOwner},

@@ -14,6 +14,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
+func init() { add(anyMajor, casesStoreServer) }
+
 // casesStoreServer are the rows of the store's own server, and of the fence in the sink's
 // memory.
 var casesStoreServer = []window{
@@ -82,7 +84,7 @@ func rowWriteKilled(n int, call string, repeats int) func(*scene) {
 func storeAway(atStart bool) func(*scene) {
 	return func(s *scene) {
 		s.lib(1)
-		server := pgtest.Own(s.T, major, pgembed.Options{})
+		server := pgtest.Own(s.T, s.major, pgembed.Options{})
 		s.store = server.Database(s.T)
 		s.keep = s.store.DSN
 		s.args = append(s.args, "--checkpoint-store-wait", "2s")

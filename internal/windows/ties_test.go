@@ -15,6 +15,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
+func init() { add(anyMajor, casesTies) }
+
 // casesTies are rows where a commit LSN equals a position, or a transaction is older than
 // one.
 var casesTies = []window{

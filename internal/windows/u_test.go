@@ -13,6 +13,8 @@ import (
 
 const exact = "LOSS DUP0 ORD ATOM ACK MONO VAL"
 
+func init() { add(anyMajor, casesSource) }
+
 // casesSource are the rows of source and stream.
 var casesSource = []window{
 	{"U1", 1, "SC, P read.change=kill@1", exact, sidecarKilled(failpoint.ReadChange, 1)},
@@ -109,6 +111,7 @@ func sourceRestarted(s *scene) {
 func sinkFrozen(s *scene) {
 	s.args = append(s.args, "--sender-timeout", "2s")
 	sink, _ := s.up()
+	s.until("it is told", func() bool { return s.toldAll() })
 	holder := s.holder()
 	require.NoError(s.T, sink.Signal(syscall.SIGSTOP))
 	s.writeMany(5)
@@ -125,7 +128,7 @@ func sinkFrozen(s *scene) {
 
 // confirmed is what the slot was told.
 func (s *scene) confirmed() string {
-	return s.ask(s.source.DSN, "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", s.slot)
+	return s.ask(s.slotAt(), "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = $1", s.slot)
 }
 
 // filtered writes WAL that holds nothing for us.
