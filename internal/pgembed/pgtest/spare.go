@@ -36,6 +36,10 @@ func (s *Server) restore() error {
 			return err
 		}
 	}
+	// What a killed server, a standby or a test that failed has left would hold WAL.
+	if _, err := s.strings(ctx, "postgres", `SELECT pg_drop_replication_slot(slot_name)::text FROM pg_replication_slots WHERE NOT active`); err != nil {
+		return err
+	}
 	changed, err := s.strings(ctx, "postgres", `SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'`)
 	if err != nil || len(changed) == 0 {
 		return err
