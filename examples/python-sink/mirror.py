@@ -7,6 +7,10 @@ of ASCII letters in names, so capitals, dots and ^ are escaped: a column "Order.
 Columns have no type, so SQLite converts nothing: a value is TEXT with exactly the bytes
 that Postgres printed, or a BLOB where these are not UTF-8. NULL is NULL, or a value that was
 never sent: an old row's large value that no change has touched since the stream began.
+
+Two columns of our own, which no escaped name can be: ".copied" is 1 in a row that a snapshot
+wrote and no change has touched since; ".run" is the generation of the snapshot that wrote
+the row, or that was the latest when a change did.
 """
 
 import functools
@@ -18,6 +22,9 @@ from sink.v1 import types_pb2 as types
 CATALOG = """CREATE TABLE IF NOT EXISTS _replicant_columns (
     pg_schema TEXT, pg_table TEXT, pg_column TEXT, type_oid INTEGER, key_position INTEGER,
     "table" TEXT, "column" TEXT, PRIMARY KEY (pg_schema, pg_table, pg_column))"""
+
+
+MARKS = '".copied" INTEGER NOT NULL, ".run" INTEGER NOT NULL'
 
 
 def safe(name):
@@ -69,7 +76,7 @@ class Table:
         if shape == known:
             return
         if not known:
-            self.db.execute(f"CREATE TABLE {self.name} ({', '.join(self.names)})")
+            self.db.execute(f"CREATE TABLE {self.name} ({', '.join(self.names)}, {MARKS})")
         for name, (oid, place) in shape.items():
             if known and name not in known:
                 self.db.execute(f"ALTER TABLE {self.name} ADD COLUMN {quote(safe(name))}")
@@ -91,35 +98,44 @@ class Table:
         values = [text(v) if kind == "t" else None for kind, v in zip(kinds, values)]
         return kinds.replace("n", "t"), values
 
-    def insert(self, kinds, values):
+    def insert(self, kinds, values, run, copied=0):
         """Stores what is carried, in the row with this key if there is one."""
-        sql, use = self.insert_sql(kinds)
-        self.db.execute(sql, [values[i] for i in use])
+        sql, use = self.insert_sql(kinds, copied)
+        self.db.execute(sql, [*(values[i] for i in use), run])
 
-    def update(self, kinds, values, old_kinds, old_values):
+    def update(self, kinds, values, old_kinds, old_values, run):
         """Sets what is carried in the row with the old key. False: there is none."""
         for i in range(len(kinds)):
             if kinds[i] == "u" and old_kinds[i] == "t":
                 kinds, values[i] = kinds[:i] + "t" + kinds[i + 1 :], old_values[i]
         sql, use, found = self.change_sql(kinds, old_kinds)
-        arguments = [values[i] for i in use] + [old_values[i] for i in found]
+        arguments = [*(values[i] for i in use), run, *(old_values[i] for i in found)]
         if self.db.execute(sql, arguments).rowcount:
             return True
-        self.insert(kinds, values)
+        self.insert(kinds, values, run)
         return False
 
     def delete(self, old_kinds, old_values):
         sql, _, found = self.change_sql("", old_kinds)
         return self.db.execute(sql, [old_values[i] for i in found]).rowcount
 
-    def insert_sql(self, kinds):
+    def copy(self, row, run):
+        """A row of a snapshot takes the whole place of the row with its key."""
+        kinds, values = self.read(row)
+        if "u" in kinds:
+            raise broken(f"{self.title}: a row of a snapshot has every column")
+        self.insert(kinds, values, run, copied=1)
+
+    def insert_sql(self, kinds, copied):
         use = [i for i, kind in enumerate(kinds) if kind == "t"]
         if not use or not set(self.key) <= set(use):
             raise broken(f"{self.title}: a row without its key")
-        marks = ", ".join("?" * len(use))
-        sql = f"INSERT INTO {self.name} ({self.list(use)}) VALUES ({marks})"
+        values = ", ".join("?" * len(use)) + f", {copied}, ?"
+        sql = f'INSERT INTO {self.name} ({self.list(use)}, ".copied", ".run") VALUES ({values})'
         if self.key:
-            sets = self.list(use, "{} = excluded.{}")
+            sets = self.list(use, "{} = excluded.{}") + ', ".run" = excluded.".run"'
+            if not copied:  # a copied row that replaces one of the stream is the stream's
+                sets += ', ".copied" = 0'
             sql += f" ON CONFLICT ({self.list(self.key)}) DO UPDATE SET {sets}"
         return sql, use
 
@@ -132,7 +148,8 @@ class Table:
             raise broken(f"{self.title}: an old row without its key")
         # OR REPLACE: a row that moves to another key takes the place of the row there.
         verb = "DELETE FROM" if not kinds else "UPDATE OR REPLACE"
-        sets = f" SET {self.list(use, '{} = ?')}" if kinds else ""
+        sets = [self.names[i] + " = ?" for i in use] + ['".run" = ?', '".copied" = 0']
+        sets = " SET " + ", ".join(sets) if kinds else ""
         marks = ", ".join("?" * len(found))
         row = f"SELECT _rowid_ FROM {self.name} WHERE ({self.list(found)}) IS ({marks}) LIMIT 1"
         return f"{verb} {self.name}{sets} WHERE _rowid_ = ({row})", use, found
@@ -157,10 +174,26 @@ class Mirror:
             self.tables[name] = shape, table
         return table
 
-    def apply(self, relations, changes, counts):
+    def remember(self):
         if self.generation != self.store.generation:
             self.tables.clear()
             self.generation = self.store.generation
+
+    def copy(self, unit):
+        """A unit of a snapshot: first what it removes, then its rows, then the sweep."""
+        self.remember()
+        table = self.table([unit.relation], 0)
+        if unit.first_for_table and unit.reset == types.SNAPSHOT_RESET_ALL:
+            self.db.execute(f"DELETE FROM {table.name}")
+        elif unit.first_for_table:
+            self.db.execute(f'DELETE FROM {table.name} WHERE ".copied"')
+        for row in unit.rows:
+            table.copy(row, unit.generation)
+        if unit.last_for_table and unit.sweep:
+            self.db.execute(f'DELETE FROM {table.name} WHERE ".run" < ?', (unit.generation,))
+
+    def apply(self, relations, changes, counts, run):
+        self.remember()
         tables = {}
         for change in changes:
             if change.op == types.CHANGE_OP_TRUNCATE:
@@ -172,13 +205,13 @@ class Mirror:
             if table is None:
                 table = tables[change.relation_index] = self.table(relations, change.relation_index)
             if change.op == types.CHANGE_OP_INSERT:
-                table.insert(*table.read(change.new_row))
+                table.insert(*table.read(change.new_row), run)
                 counts.inserted += 1
             elif change.op == types.CHANGE_OP_UPDATE:
                 new = old = table.read(change.new_row)
                 if change.old_row_kind != types.OLD_ROW_KIND_NONE or not table.key:
                     old = table.read(change.old_row)
-                if table.update(*new, *old):
+                if table.update(*new, *old, run):
                     counts.updated += 1
                 else:
                     counts.inserted += 1

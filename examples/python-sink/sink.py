@@ -2,7 +2,8 @@
 
 Rows and checkpoint are stored in one SQLite transaction, so after any crash they agree.
 This file has the calls; checkpoint.py says who may write and how far we are; mirror.py is
-what this sink makes of the rows. docs/writing-a-sink.md explains all three.
+what this sink makes of the rows. docs/writing-a-sink.md explains all three. snapshot.py is
+for rows that were there before the stream began.
 
     REPLICANT_SINK_LISTEN   unix:/path or host:port     default unix:replicant-sink.sock
     REPLICANT_SINK_DB       path of the SQLite file     default replicant-sink.db
@@ -22,12 +23,14 @@ from checkpoint import Store
 from errors import broken, guarded
 from mirror import Mirror
 from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2
+from snapshot import Snapshots
 
 
 class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
     def __init__(self, path):
         self.store = Store(path)
         self.mirror = Mirror(self.store)
+        self.snapshots = Snapshots(self.store)
 
     @guarded
     def GetCapabilities(self, request, context):
@@ -43,6 +46,9 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
                 types_pb2.CAPABILITY_BATCH,
                 types_pb2.CAPABILITY_LARGE_TRANSACTION,
                 types_pb2.CAPABILITY_RESUME_STATE,
+                types_pb2.CAPABILITY_SNAPSHOT,
+                types_pb2.CAPABILITY_SNAPSHOT_COMPLETE,
+                types_pb2.CAPABILITY_SNAPSHOT_PROGRESS,
             ],
             limits=types_pb2.Limits(
                 max_request_bytes=32 << 20,
@@ -70,6 +76,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         counts, end = types_pb2.Counts(), 0
         with self.store.transaction():
             position = self.store.admit(request)
+            run = self.snapshots.run(request.context)
             for transaction in transactions:
                 if transaction.end_lsn <= end:
                     raise broken("end_lsn does not rise")
@@ -77,7 +84,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
                 if end <= position:
                     counts.replayed_transactions += 1
                 else:
-                    self.mirror.apply(request.relations, transaction.changes, counts)
+                    self.mirror.apply(request.relations, transaction.changes, counts, run)
             self.store.commit(request.context, request, end, position)
         return {"checkpoint_lsn": request.checkpoint_lsn, "counts": counts}
 
@@ -89,11 +96,12 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
             frame = next(frames, sink_pb2.HandleLargeTransactionRequest())
             begin = frame.begin
             position = self.store.admit(begin)  # holds to the end: nobody else can write now
+            run = self.snapshots.run(begin.context)
             for frame in frames:
                 if frame.HasField("relation"):
                     relations.append(frame.relation)
                 elif frame.HasField("changes") and frame.changes.first_change_index == changes:
-                    self.mirror.apply(relations, frame.changes.changes, counts)
+                    self.mirror.apply(relations, frame.changes.changes, counts, run)
                     changes += len(frame.changes.changes)
                 else:
                     break
@@ -107,6 +115,30 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         return sink_pb2.HandleLargeTransactionResponse(
             checkpoint_lsn=end.checkpoint_lsn, counts=counts
         )
+
+    @guarded
+    def HandleSnapshot(self, request, context):
+        """Rows beside the stream, or a token alone. No position is stored or answered."""
+        with self.store.transaction():
+            self.store.admit(request)
+            self.snapshots.keep(request.context, request.unit)
+            if request.unit.HasField("relation"):
+                self.mirror.copy(request.unit)
+            self.store.db.execute("COMMIT")
+        return sink_pb2.HandleSnapshotResponse()
+
+    @guarded
+    def HandleSnapshotComplete(self, request, context):
+        """The copy is whole: its position is the first one of the stream."""
+        with self.store.transaction():
+            position = self.store.admit(request)
+            self.store.commit(request.context, request, 0, position)
+        return sink_pb2.HandleSnapshotCompleteResponse(checkpoint_lsn=request.checkpoint_lsn)
+
+    @guarded
+    def SnapshotProgress(self, request, context):
+        token = self.snapshots.token(request)
+        return sink_pb2.SnapshotProgressResponse(progress_token=token)
 
 
 def serve(listen, path):

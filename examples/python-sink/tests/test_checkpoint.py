@@ -24,6 +24,9 @@ def test_capabilities(connect):
         "BATCH",
         "LARGE_TRANSACTION",
         "RESUME_STATE",
+        "SNAPSHOT",
+        "SNAPSHOT_COMPLETE",
+        "SNAPSHOT_PROGRESS",
     ]
 
 
