@@ -39,6 +39,10 @@ type Options struct {
 	Seed uint64
 	// Patience is how long to wait for a sink that starts or answers; 0 is 60 s.
 	Patience time.Duration
+	// Effort is how large the large cases are.
+	Effort Effort
+	// TLS is what the transport cases try; nil where the sink is reached in plain text.
+	TLS *Transport
 	// ShowValues puts row values into results.
 	ShowValues bool
 	// Command is how a result's reproduce line begins: "replicant-sidecar conformance".
@@ -46,6 +50,26 @@ type Options struct {
 	Command, CommandTail string
 	// Observe is told each result when it is there. It may be nil.
 	Observe func(Result)
+}
+
+// Effort is how large the large cases are.
+type Effort int
+
+// The efforts.
+const (
+	// Normal is for CI: large cases are cut to seconds.
+	Normal Effort = iota
+	// Quick is for the suite's own test of itself.
+	Quick
+	// Thorough is what the cases say: a million changes, pauses of half a minute.
+	Thorough
+)
+
+// Transport is what a sink with TLS or a token may be tried with. Files are PEM.
+type Transport struct {
+	CA, ClientCert, ClientKey string
+	// Token is the bearer token, from a file.
+	Token string
 }
 
 // UserSkip leaves cases out, with a reason.

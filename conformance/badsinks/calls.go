@@ -1,0 +1,252 @@
+package badsinks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+)
+
+// writing is what the requests of units have in common.
+type writing struct {
+	context    *sinkv1.StreamContext
+	expected   *uint64
+	checkpoint *uint64
+	resume     []byte
+	relations  []*sinkv1.Relation
+	txs        []*sinkv1.Transaction
+	batch      bool
+}
+
+// HandleTransaction stores one transaction, or an idle step.
+func (s *Sink) HandleTransaction(ctx context.Context, q *sinkv1.HandleTransactionRequest) (*sinkv1.HandleTransactionResponse, error) {
+	if err := s.missing(sinkv1.Capability_CAPABILITY_TRANSACTION); err != nil {
+		return nil, err
+	}
+	w := writing{
+		context: q.GetContext(), expected: q.ExpectedCheckpoint, checkpoint: q.CheckpointLsn,
+		resume: q.ResumeState, relations: q.GetRelations(),
+	}
+	if q.Transaction != nil {
+		w.txs = []*sinkv1.Transaction{q.Transaction}
+	}
+	counts, err := s.handle(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkv1.HandleTransactionResponse{CheckpointLsn: w.checkpoint, Counts: counts}, nil
+}
+
+// HandleBatch stores whole transactions as one unit.
+func (s *Sink) HandleBatch(ctx context.Context, q *sinkv1.HandleBatchRequest) (*sinkv1.HandleBatchResponse, error) {
+	if err := s.missing(sinkv1.Capability_CAPABILITY_BATCH); err != nil {
+		return nil, err
+	}
+	w := writing{
+		context: q.GetContext(), expected: q.ExpectedCheckpoint, checkpoint: q.CheckpointLsn,
+		resume: q.ResumeState, relations: q.GetRelations(), txs: q.GetTransactions(), batch: true,
+	}
+	if s.is(MaximumLies) && len(w.txs) > 500 {
+		return nil, status.Error(codes.ResourceExhausted, "too many transactions")
+	}
+	if s.is(BatchByTransaction) && len(w.txs) > 1 {
+		return s.oneByOne(ctx, w)
+	}
+	counts, err := s.handle(ctx, &w)
+	if err != nil {
+		return nil, err
+	}
+	return &sinkv1.HandleBatchResponse{CheckpointLsn: w.checkpoint, Counts: counts}, nil
+}
+
+// oneByOne commits each transaction of a batch by itself.
+func (s *Sink) oneByOne(ctx context.Context, w writing) (*sinkv1.HandleBatchResponse, error) {
+	for i, x := range w.txs {
+		one := w
+		one.txs = []*sinkv1.Transaction{x}
+		if i < len(w.txs)-1 {
+			one.checkpoint = &x.EndLsn
+		}
+		if _, err := s.handle(ctx, &one); err != nil {
+			return nil, err
+		}
+	}
+	return &sinkv1.HandleBatchResponse{CheckpointLsn: w.checkpoint}, nil
+}
+
+// handle is the one store transaction of a unit.
+func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
+	size := 0
+	if s.is(LimitLies) {
+		for _, x := range w.txs {
+			size += proto.Size(x)
+		}
+	}
+	if size > 4<<20 {
+		return nil, status.Error(codes.ResourceExhausted, "too large")
+	}
+	if s.is(FenceBeforeTransaction) {
+		t := s.store.begin()
+		_, err := s.admit(t, w.context, w.expected)
+		t.end()
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	t := s.store.begin()
+	defer t.end()
+	row, err := s.admit(t, w.context, w.expected)
+	if err != nil && !s.is(FenceBeforeTransaction) {
+		return nil, err
+	}
+	if s.is(IgnoresIdle) && len(w.txs) == 0 {
+		return &sinkv1.Counts{}, nil
+	}
+	counts, err := s.unit(ctx, t, w, row)
+	if err != nil {
+		return nil, s.failed(t, err)
+	}
+	if err := s.advance(t, w.context, w.checkpoint, w.resume); err != nil {
+		return nil, err
+	}
+	if s.is(ZombieHandler) && ctx.Err() != nil {
+		time.Sleep(150 * time.Millisecond)
+	} else if ctx.Err() != nil {
+		return nil, storeError(ctx.Err())
+	}
+	if err := t.commit(); err != nil {
+		return nil, storeError(err)
+	}
+	return s.told(counts), nil
+}
+
+// failed is what becomes of a unit with a fault in it.
+func (s *Sink) failed(t *tx, err error) error {
+	if s.is(KeepsPartBeforeFault) {
+		_ = t.commit()
+	}
+	if s.is(LeaksOnCancel) && status.Code(storeError(err)) == codes.Canceled {
+		s.canceled.Add(1)
+	}
+	return storeError(s.leaky(err))
+}
+
+// unit applies the transactions that the stream has not.
+func (s *Sink) unit(ctx context.Context, t *tx, w *writing, row streamRow) (*sinkv1.Counts, error) {
+	counts := &sinkv1.Counts{}
+	owned := w.context.GetCheckpointOwner() == sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SINK
+	end := uint64(0)
+	stream := w.context.GetStreamId()
+	for _, x := range w.txs {
+		if x.GetEndLsn() <= end && !s.is(AnyOrder) {
+			return nil, invalid("end_lsn does not rise")
+		}
+		end = x.GetEndLsn()
+		if owned && s.have(row, x, w) || !owned && s.is(LibSkips) && s.libHas(stream, end) {
+			if err := s.replayed(ctx, t, w, x, counts); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := s.apply(ctx, t, stream, w.relations, x, counts); err != nil {
+			return nil, err
+		}
+	}
+	return counts, nil
+}
+
+// have reports whether the stream has a transaction: S-106, and the ways to get it wrong.
+func (s *Sink) have(row streamRow, x *sinkv1.Transaction, w *writing) bool {
+	if s.is(DedupeByContent) {
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(&sinkv1.HandleBatchRequest{Transactions: w.txs})
+		sum := sha256.Sum256(text)
+		name := hex.EncodeToString(sum[:])
+		known := s.requests[name]
+		if x == w.txs[len(w.txs)-1] {
+			s.requests[name] = true
+		}
+		return known
+	}
+	if row.position == nil {
+		return false
+	}
+	at := *row.position
+	last := w.txs[len(w.txs)-1].GetEndLsn()
+	switch {
+	case s.is(SkipsByCommitLSN):
+		return x.GetCommitLsn() <= at
+	case s.is(NoReplaySkip):
+		return false
+	case s.is(StrictlyLess):
+		return x.GetEndLsn() < at
+	case s.is(BatchSkippedByLast):
+		return last <= at
+	case s.is(BatchSkippedByFirst):
+		return w.txs[0].GetEndLsn() <= at
+	case s.is(ForgetsByRestart) && s.starts > 1 && s.memory["wrote "+w.context.GetStreamId()] == nil:
+		s.memory["wrote "+w.context.GetStreamId()] = true
+		return false
+	}
+	return x.GetEndLsn() <= at
+}
+
+// libHas remembers positions where there are none to compare.
+func (s *Sink) libHas(stream string, end uint64) bool {
+	high, _ := s.memory["lib "+stream].(uint64)
+	s.memory["lib "+stream] = max(high, end)
+	return end <= high
+}
+
+// replayed counts a replay, and does with it what some sinks do.
+func (s *Sink) replayed(ctx context.Context, t *tx, w *writing, x *sinkv1.Transaction, counts *sinkv1.Counts) error {
+	n := counts.GetReplayedTransactions() + 1
+	counts.ReplayedTransactions = &n
+	if s.is(AlreadyExists) {
+		return status.Error(codes.AlreadyExists, "already there")
+	}
+	name := w.context.GetStreamId()
+	s.replays[name]++
+	if s.is(TiresOfReplays) && s.replays[name] > 6 {
+		return status.Error(codes.Internal, "again")
+	}
+	again := &sinkv1.Transaction{CommitLsn: x.GetCommitLsn(), EndLsn: x.GetEndLsn()}
+	for _, c := range x.GetChanges() {
+		if s.redone(w.relations, c) {
+			again.Changes = append(again.Changes, c)
+		}
+	}
+	return s.apply(ctx, t, name, w.relations, again, &sinkv1.Counts{})
+}
+
+// redone says which changes of a replay a defect lets through.
+func (s *Sink) redone(rels []*sinkv1.Relation, c *sinkv1.Change) bool {
+	switch s.defect {
+	case RedoesTruncates:
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_TRUNCATE
+	case RedoesInserts:
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && len(keyOf(rels[c.GetRelationIndex()])) == 1
+	case RedoesUpdates:
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_NONE
+	case RedoesKeyChanges:
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY
+	case RedoesKeyless:
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && len(keyOf(rels[c.GetRelationIndex()])) == 0
+	}
+	return false
+}
+
+// told is the counts as the sink tells them.
+func (s *Sink) told(c *sinkv1.Counts) *sinkv1.Counts {
+	if s.is(CountsLie) {
+		n := c.GetReplayedTransactions() + c.GetDeleted() + 1
+		return &sinkv1.Counts{Deleted: &n}
+	}
+	return c
+}

@@ -1,0 +1,186 @@
+package badsinks
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// store is a process' view of the disk: what is committed, and one writer at a time.
+type store struct {
+	disk   *disk
+	life   int
+	defect Defect
+
+	writer sync.Mutex // held from the first read of a store transaction to its end
+	mu     sync.RWMutex
+	state  map[string]map[string]any
+	// unflushed are records that an early OK kept back.
+	unflushed [][]write
+}
+
+func openStore(d *disk, defect Defect) *store {
+	life, records := d.open()
+	s := &store{disk: d, life: life, defect: defect, state: committed(records)}
+	if defect == RecoveryTrustsStage {
+		s.trustStage(records)
+	}
+	return s
+}
+
+// trustStage takes what a crashed transaction had written for committed.
+func (s *store) trustStage(records []write) {
+	end := 0
+	for i, w := range records {
+		if w.commit {
+			end = i + 1
+		}
+	}
+	rest := records[end:]
+	if !slices.ContainsFunc(rest, func(w write) bool { return w.at.bucket == streamsBucket }) {
+		for _, w := range rest {
+			fold(s.state, w)
+		}
+	}
+}
+
+// tx is one store transaction: reads see its own writes, others see them at the commit.
+type tx struct {
+	store *store
+	puts  map[place]any
+	order []place
+	held  bool
+}
+
+// begin waits for other writers.
+func (s *store) begin() *tx {
+	if s.defect != ZombieHandler {
+		s.writer.Lock()
+	}
+	return &tx{store: s, puts: map[place]any{}, held: s.defect != ZombieHandler}
+}
+
+// stage is a transaction that holds no lock; it is applied by a commit of another.
+func (s *store) stage() *tx { return &tx{store: s, puts: map[place]any{}} }
+
+// end releases the writer; what was not committed never was.
+func (t *tx) end() {
+	if t.held {
+		t.held = false
+		t.store.writer.Unlock()
+	}
+}
+
+func (t *tx) get(bucket, key string) any {
+	if v, ok := t.puts[place{bucket, key}]; ok {
+		return v
+	}
+	t.store.mu.RLock()
+	defer t.store.mu.RUnlock()
+	return t.store.state[bucket][key]
+}
+
+func (t *tx) put(bucket, key string, value any) {
+	at := place{bucket, key}
+	if _, again := t.puts[at]; !again {
+		t.order = append(t.order, at)
+	}
+	t.puts[at] = value
+}
+
+// keys are the keys of a bucket as this transaction sees it, in order.
+func (t *tx) keys(bucket string) []string {
+	var keys []string
+	t.store.mu.RLock()
+	for k := range t.store.state[bucket] {
+		if _, mine := t.puts[place{bucket, k}]; !mine {
+			keys = append(keys, k)
+		}
+	}
+	t.store.mu.RUnlock()
+	for _, at := range t.order {
+		if at.bucket == bucket && t.puts[at] != nil {
+			keys = append(keys, at.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (t *tx) writes(keep func(place) bool) []write {
+	var out []write
+	for _, at := range t.order {
+		if keep == nil || keep(at) {
+			out = append(out, write{at: at, value: t.puts[at]})
+		}
+	}
+	return out
+}
+
+// commit makes all of it durable, and then visible.
+func (t *tx) commit() error {
+	s := t.store
+	position := func(at place) bool { return at.bucket == streamsBucket }
+	rows := func(at place) bool { return !position(at) }
+	data := slices.ContainsFunc(t.order, rows)
+	switch {
+	case data && s.defect == TwoCommits:
+		return s.parts(t.writes(rows), t.writes(position))
+	case data && s.defect == PositionFirst:
+		return s.parts(t.writes(position), t.writes(rows))
+	case data && s.defect == FakeTransactions:
+		var parts [][]write
+		for _, w := range t.writes(nil) {
+			parts = append(parts, []write{w})
+		}
+		return s.parts(parts...)
+	case data && s.defect == AckBeforeCommit:
+		s.show(t.writes(nil))
+		s.unflushed = append(s.unflushed, t.writes(nil))
+		return nil
+	}
+	return s.parts(t.writes(nil))
+}
+
+// parts commits one part after the other.
+func (s *store) parts(parts ...[]write) error {
+	for i, part := range parts {
+		if len(part) == 0 {
+			continue
+		}
+		if s.defect == FakeTransactions && i > 0 && i%500 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for _, w := range part {
+			if err := s.disk.append(s.life, w); err != nil {
+				return err
+			}
+		}
+		if err := s.disk.append(s.life, write{commit: true}); err != nil {
+			return err
+		}
+		s.show(part)
+	}
+	return nil
+}
+
+// flush writes what an early OK kept back.
+func (s *store) flush() {
+	s.writer.Lock()
+	defer s.writer.Unlock()
+	for _, part := range s.unflushed {
+		for _, w := range part {
+			_ = s.disk.append(s.life, w)
+		}
+		_ = s.disk.append(s.life, write{commit: true})
+	}
+	s.unflushed = nil
+}
+
+func (s *store) show(part []write) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range part {
+		fold(s.state, w)
+	}
+}

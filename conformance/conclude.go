@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+)
+
+// applies reports whether a profile is one that the sink claims.
+func (s *session) applies(p Profile) bool {
+	switch p {
+	case Core:
+		return !s.log()
+	case CoreLog:
+		return s.log()
+	case Batch:
+		return s.has(sinkv1.Capability_CAPABILITY_BATCH)
+	case Fenced:
+		return s.stored()
+	case Lib:
+		return s.fences(sinkv1.Fencing_FENCING_INSTANCE) && s.has(sinkv1.Capability_CAPABILITY_TRANSACTION)
+	case Large:
+		return s.has(sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION)
+	case Messages:
+		return s.has(sinkv1.Capability_CAPABILITY_MESSAGE)
+	case Schema:
+		return s.has(sinkv1.Capability_CAPABILITY_SCHEMA_CHANGE)
+	case Resume:
+		return s.has(sinkv1.Capability_CAPABILITY_RESUME_STATE)
+	case Snapshot:
+		return s.has(sinkv1.Capability_CAPABILITY_SNAPSHOT)
+	case Incremental:
+		return s.has(sinkv1.Capability_CAPABILITY_SNAPSHOT_PROGRESS)
+	case TwoPhase:
+		return s.has(sinkv1.Capability_CAPABILITY_TWO_PHASE)
+	case TLS:
+		return s.o.TLS != nil
+	}
+	return false
+}
+
+// conclude counts verdicts, judges the whole and picks the exit code.
+func (s *session) conclude(sum *Summary) {
+	counts := map[Profile]*ProfileSummary{}
+	for _, p := range Profiles() {
+		counts[p] = &ProfileSummary{Profile: p, Applies: s.applies(p)}
+	}
+	sum.Exhaustive = true
+	visited := false
+	bad := 0
+	for i := range sum.Results {
+		r := &sum.Results[i]
+		if counts[r.Profile].add(r) {
+			bad++
+		}
+		for _, m := range r.Crashes {
+			visited = true
+			sum.Exhaustive = sum.Exhaustive && !m.Sampled
+		}
+	}
+	sum.Exhaustive = sum.Exhaustive && visited
+	for _, p := range Profiles() {
+		sum.Profiles = append(sum.Profiles, *counts[p])
+	}
+	sum.Why = s.missing(sum, visited)
+	sum.Conformant = len(sum.Why) == 0
+	for _, c := range s.caps.GetCapabilities() {
+		if _, known := sinkv1.Capability_name[int32(c)]; !known {
+			sum.Notes = append(sum.Notes, fmt.Sprintf("capability %d is newer than this suite: not tried", c))
+		}
+	}
+	if bad > 0 {
+		sum.Exit = ExitFailures
+	}
+}
+
+// add counts a result, and reports whether it fails the run.
+func (p *ProfileSummary) add(r *Result) bool {
+	switch {
+	case r.Verdict == Pass:
+		p.Pass++
+	case r.Known:
+		p.Known++
+	case r.Verdict == Fail:
+		p.Fail++
+		return true
+	case r.Verdict == Broken:
+		p.Broken++
+		return true
+	case r.Verdict == Warn:
+		p.Warn++
+	case r.Skip == NotApplicable:
+		p.NotApplicable++
+	case r.Skip == NotPossible:
+		p.NotPossible++
+	default:
+		p.ByUser++
+	}
+	return false
+}
+
+// missing lists what keeps the sink from being conformant.
+func (s *session) missing(sum *Summary, visited bool) []string {
+	var why []string
+	say := func(n int, what string, p Profile) {
+		if n > 0 {
+			why = append(why, fmt.Sprintf("%s: %d %s", p, n, what))
+		}
+	}
+	for _, p := range sum.Profiles {
+		say(p.Fail, "failed", p.Profile)
+		say(p.Broken, "could not be found out", p.Profile)
+		say(p.Known, "failed as announced", p.Profile)
+		say(p.ByUser, "skipped by the user", p.Profile)
+	}
+	var unable []string
+	for _, r := range sum.Results {
+		if r.Skip == NotPossible && r.Level == Must && r.Profile != TLS && !optionalMeans[r.ID] {
+			unable = append(unable, r.ID)
+		}
+	}
+	if len(unable) > 0 {
+		why = append(why, "not possible here: "+strings.Join(unable, " "))
+	}
+	if !visited {
+		why = append(why, "no crash points were visited")
+	}
+	if tried := len(sum.Results); tried < len(Cases()) {
+		why = append(why, fmt.Sprintf("only %d of %d cases were selected", tried, len(Cases())))
+	}
+	return why
+}
+
+// optionalMeans are cases that need a proxy to a store on the network, which an embedded
+// store has not, and which other crash cases stand in for.
+var optionalMeans = map[string]bool{"ATM-005": true, "ERR-004": true}

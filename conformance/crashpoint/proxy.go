@@ -1,0 +1,175 @@
+package crashpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/conformance"
+)
+
+// Proxy stands between a sink and its database: it passes bytes on, whatever they are, TLS
+// too, and loses all connections after the n-th piece that the sink sends. The database
+// gets that piece; what it answers never arrives. Later connections are whole.
+type Proxy struct {
+	listener net.Listener
+	upstream string
+	target   conformance.Target
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	links  map[*link]bool
+	count  int
+	at     int
+	struck string
+	down   bool
+	closed bool
+}
+
+// Listen opens a proxy on listen ("127.0.0.1:0") to upstream, each "host:port" or
+// "unix:/path". Close ends it.
+func Listen(listen, upstream string) (*Proxy, error) {
+	l, err := net.Listen(split(listen))
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: l, upstream: upstream, links: map[*link]bool{}}
+	p.wg.Add(1)
+	go p.serve()
+	return p, nil
+}
+
+// Watch names the sink that sits behind the proxy; Visit needs it.
+func (p *Proxy) Watch(target conformance.Target) { p.target = target }
+
+// Addr is where the sink must connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Close loses every connection and returns when nothing runs any more.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	err := p.listener.Close()
+	p.cut()
+	p.wg.Wait()
+	return err
+}
+
+// SetDown loses every connection and takes no new one, or takes them again.
+func (p *Proxy) SetDown(down bool) {
+	p.mu.Lock()
+	p.down = down
+	p.mu.Unlock()
+	if down {
+		p.cut()
+	}
+}
+
+// Engine is "proxy".
+func (*Proxy) Engine() string { return "proxy" }
+
+// Visit is that of conformance.Crasher. The sink itself is not killed: it has to come back
+// from a lost connection alone.
+func (p *Proxy) Visit(ctx context.Context, plan conformance.CrashPlan) (conformance.CrashMap, error) {
+	if p.target == nil {
+		return conformance.CrashMap{}, errors.New("crashpoint: the proxy was not told its sink")
+	}
+	return visit(ctx, p.Engine(), p.target, plan, p)
+}
+
+func (p *Proxy) arm(n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count, p.at, p.struck = 0, n, ""
+	return nil
+}
+
+func (p *Proxy) settled(context.Context) (int, string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at = 0
+	return p.count, p.struck, nil
+}
+
+// passes counts a piece from the sink. It reports whether this was the one to cut after.
+func (p *Proxy) passes(n int) (last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count++
+	if p.at == 0 || p.count != p.at {
+		return false
+	}
+	p.struck = fmt.Sprintf("after %d bytes", n)
+	return true
+}
+
+func (p *Proxy) serve() {
+	defer p.wg.Done()
+	for {
+		sink, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Add(1)
+		go func() {
+			defer p.wg.Done()
+			p.join(sink)
+		}()
+	}
+}
+
+func (p *Proxy) join(sink net.Conn) {
+	defer sink.Close()
+	p.mu.Lock()
+	refused := p.down || p.closed
+	p.mu.Unlock()
+	if refused {
+		reset(sink)
+		return
+	}
+	var d net.Dialer
+	d.Timeout = 10 * time.Second
+	network, address := split(p.upstream)
+	store, err := d.Dial(network, address)
+	if err != nil {
+		return
+	}
+	l := &link{sink: sink, store: store}
+	p.mu.Lock()
+	p.links[l] = true
+	late := p.down || p.closed
+	p.mu.Unlock()
+	if late {
+		l.lose()
+	}
+	l.run(p)
+	p.mu.Lock()
+	delete(p.links, l)
+	p.mu.Unlock()
+}
+
+// cut loses all connections and returns when the database has ended its sessions, or ten
+// seconds later: what they were about to commit is then committed.
+func (p *Proxy) cut() {
+	p.mu.Lock()
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	p.mu.Unlock()
+	for _, l := range links {
+		l.lose()
+	}
+}
+
+func split(address string) (network, rest string) {
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		return "unix", path
+	}
+	return "tcp", address
+}

@@ -1,0 +1,123 @@
+package crashpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/replicant-sidecar/replicant-sidecar/conformance"
+)
+
+// engine is one way to strike at the n-th moment of a call.
+type engine interface {
+	// arm counts from now on, and strikes at n; 0 only counts.
+	arm(n int) error
+	// settled returns how many moments there were since arm, and what was struck: "" for
+	// nothing. After a strike it returns when all that was killed is gone.
+	settled(ctx context.Context) (count int, struck string, err error)
+}
+
+// visit counts the moments of the call once, then strikes at each of them, or at a sample.
+func visit(ctx context.Context, name string, target conformance.Target, plan conformance.CrashPlan, e engine) (conformance.CrashMap, error) {
+	m := conformance.CrashMap{Label: plan.Label, Engine: name}
+	total, struck, err := once(ctx, target, plan, e, 0, 0)
+	switch {
+	case err != nil:
+		return m, err
+	case struck != "" || total == 0:
+		return m, fmt.Errorf("%s: the call reached no point at which it could be crashed", plan.Label)
+	}
+	points, sampled := choose(total, plan.Limit, plan.Seed)
+	m.Total, m.Sampled = total, sampled
+	run, survivors := 0, 0
+	for i := 0; ; i++ {
+		n := total + i - len(points) + 1 // behind the last that was counted
+		if i < len(points) {
+			n = points[i]
+		}
+		run++
+		_, struck, err := once(ctx, target, plan, e, run, n)
+		if err != nil {
+			return m, fmt.Errorf("point %d: %w", n, err)
+		}
+		if struck == "" {
+			// With several threads a call takes a few steps more or less each time.
+			survivors++
+			if i < len(points) && survivors < 3 {
+				continue
+			}
+			m.Points = append(m.Points, conformance.CrashPoint{N: n, Side: conformance.Survived})
+			break
+		}
+		survivors = 0
+		point, err := judge(ctx, target, plan, run)
+		if err != nil {
+			return m, fmt.Errorf("point %d, %s: %w", n, struck, err)
+		}
+		point.N, point.Call = n, struck
+		m.Points = append(m.Points, point)
+		if point.Side == conformance.Torn {
+			return m, nil
+		}
+		if i+1 >= len(points) && sampled {
+			break
+		}
+		if n >= most {
+			m.Sampled = true
+			break
+		}
+	}
+	m.Total = max(m.Total, reached(m.Points))
+	if reached(m.Points) == 0 {
+		return m, fmt.Errorf("%s: no point was reached", plan.Label)
+	}
+	return m, nil
+}
+
+// once prepares a fresh stream and makes the call, armed.
+func once(ctx context.Context, target conformance.Target, plan conformance.CrashPlan, e engine, run, n int) (int, string, error) {
+	if err := target.Start(ctx); err != nil {
+		return 0, "", fmt.Errorf("start: %w", err)
+	}
+	if err := plan.Prepare(ctx, run); err != nil {
+		return 0, "", fmt.Errorf("prepare: %w", err)
+	}
+	if err := e.arm(n); err != nil {
+		return 0, "", err
+	}
+	acted := plan.Act(ctx, run)
+	count, struck, err := e.settled(ctx)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case ctx.Err() != nil:
+		return 0, "", ctx.Err()
+	case struck == "" && acted != nil:
+		return 0, "", fmt.Errorf("the call failed though nothing was done to the sink: %w", acted)
+	}
+	return count, struck, nil
+}
+
+func judge(ctx context.Context, target conformance.Target, plan conformance.CrashPlan, run int) (conformance.CrashPoint, error) {
+	if err := target.Start(ctx); err != nil {
+		return conformance.CrashPoint{}, fmt.Errorf("start again: %w", err)
+	}
+	side, detail, err := plan.Judge(ctx, run)
+	switch {
+	case err != nil:
+		return conformance.CrashPoint{}, fmt.Errorf("judge: %w", err)
+	case side != conformance.Before && side != conformance.After && side != conformance.Torn:
+		return conformance.CrashPoint{}, errors.New("judge: no verdict")
+	}
+	return conformance.CrashPoint{Side: side, Detail: detail}, nil
+}
+
+func reached(points []conformance.CrashPoint) int {
+	n := 0
+	for _, p := range points {
+		if p.Side != conformance.Survived {
+			n++
+		}
+	}
+	return n
+}
