@@ -50,8 +50,8 @@ func (s SlotState) Invalidated() bool {
 	return s.Present && (s.WALStatus == "lost" || s.InvalidationReason != "" || s.Conflicting)
 }
 
-// Invalidation is why the slot can never stream again, as Postgres words it, and what
-// keeps it from coming again; empty while it can.
+// Invalidation is why the slot can never stream again, as Postgres words it, what keeps it
+// from coming again, and what is lost; empty while it can.
 func (s SlotState) Invalidation() string {
 	reason := s.InvalidationReason
 	switch {
@@ -68,7 +68,7 @@ func (s SlotState) Invalidation() string {
 	if advice := invalidationAdvice[reason]; advice != "" {
 		reason += " (" + advice + ")"
 	}
-	return reason
+	return reason + "; what was committed after " + s.ConfirmedFlush.String() + " can no longer be streamed"
 }
 
 var invalidationAdvice = map[string]string{
@@ -97,7 +97,7 @@ func (s SlotState) Obstacle() *core.Halt {
 	case s.Database != s.ConnectedTo:
 		return halt(core.HaltSlotDatabase, "slot %q is of database %q, the connection of %q", s.Name, s.Database, s.ConnectedTo)
 	case s.Invalidated():
-		return halt(core.HaltSlotInvalidated, "slot %q: %s; confirmed up to %s", s.Name, s.Invalidation(), s.ConfirmedFlush)
+		return halt(core.HaltSlotInvalidated, "slot %q: %s", s.Name, s.Invalidation())
 	case s.TwoPhase:
 		return halt(core.HaltSlotTwoPhase, "slot %q", s.Name)
 	}
