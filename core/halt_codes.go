@@ -41,6 +41,7 @@ const (
 	HaltStoreInvalid         HaltCode = "store_invalid"
 	HaltStoreRegress         HaltCode = "store_regress"
 	HaltSnapshotIncomplete   HaltCode = "snapshot_incomplete"
+	HaltSnapshotLimit        HaltCode = "snapshot_limit"
 	HaltProgressInvalid      HaltCode = "progress_invalid"
 
 	// The stream.

@@ -43,7 +43,24 @@ type Intent struct {
 	// GoForward: new changes only; set by --go-forward-only and by append logs.
 	GoForward bool
 	AdoptSlot bool
+	// Snapshot is how the rows reach the sink that exist before the slot does.
+	Snapshot Snapshot
+	// SnapshotRedo: the slot of an initial snapshot that was not completed may be dropped.
+	SnapshotRedo bool
 }
+
+// Snapshot is a way to copy what was there before the stream.
+type Snapshot uint8
+
+// The ways.
+const (
+	// SnapshotNone copies nothing.
+	SnapshotNone Snapshot = iota
+	// SnapshotInitial copies before the stream begins, and from scratch if it fails.
+	SnapshotInitial
+	// SnapshotIncremental copies beside the stream.
+	SnapshotIncremental
+)
 
 // Action is what a start does next.
 type Action uint8
@@ -61,6 +78,12 @@ const (
 	// empty unit, then from the top. Nobody has read from the slot yet, or the operator
 	// adopts it.
 	StoreBase
+	// CopyInitial: under the bootstrap lock claim, make the slot and export its snapshot,
+	// copy, store the consistent point as completion, then from the top.
+	CopyInitial
+	// DropLeftover: under the bootstrap lock drop the slot of the copy that was not
+	// completed, then from the top.
+	DropLeftover
 )
 
 // Decide is the decision matrix of a start: one row per combination, no other input.
@@ -70,9 +93,18 @@ func Decide(stored Stored, slot Slot, intent Intent) (Action, error) {
 		return Standby, nil
 	}
 	if slot.Present {
+		if stored != At && intent.redoes(slot) {
+			return DropLeftover, nil
+		}
 		if err := usable(slot, intent); err != nil {
 			return 0, err
 		}
+	}
+	if stored != At && intent.Snapshot == SnapshotInitial && (stored == Absent || stored == Claimed) {
+		if slot.Present {
+			return 0, halt(core.HaltSnapshotIncomplete, "the slot exists and the checkpoint is empty: the copy that made the slot was not completed")
+		}
+		return CopyInitial, nil
 	}
 	switch {
 	case stored == At && slot.Present:
@@ -91,6 +123,14 @@ func Decide(stored Stored, slot Slot, intent Intent) (Action, error) {
 		return CreateSlot, nil
 	}
 	return 0, halt(core.HaltInvariant, "a state of the checkpoint that the decision matrix does not know")
+}
+
+// redoes reports whether the slot may be dropped because the operator said so: it is one
+// that an initial snapshot of ours would have made. One that Postgres has given up may go
+// too.
+func (i Intent) redoes(slot Slot) bool {
+	return i.Snapshot == SnapshotInitial && i.SnapshotRedo &&
+		slot.Logical && slot.Plugin == "pgoutput" && slot.Database == i.Database && !slot.TwoPhase
 }
 
 // usable refuses a slot that is not ours to read, whatever the checkpoint says.

@@ -125,3 +125,47 @@ func requireHalt(t *testing.T, err error, code core.HaltCode) {
 	require.True(t, ok, "want halt %s, got %v", code, err)
 	require.Equal(t, code, h.Code)
 }
+
+// TestDecideInitialSnapshot: a copy begins only where there is neither slot nor position,
+// and only the operator's word lets the slot of an unfinished one go.
+func TestDecideInitialSnapshot(t *testing.T) {
+	good := Slot{Present: true, Plugin: "pgoutput", Logical: true, Database: "shop"}
+	intent := Intent{Database: "shop", Snapshot: SnapshotInitial}
+	redo := intent
+	redo.SnapshotRedo = true
+	decide := func(stored Stored, slot Slot, intent Intent) Action {
+		t.Helper()
+		action, err := Decide(stored, slot, intent)
+		require.NoError(t, err)
+		return action
+	}
+	for _, stored := range []Stored{Absent, Claimed} {
+		require.Equal(t, CopyInitial, decide(stored, Slot{}, intent))
+		require.Equal(t, CopyInitial, decide(stored, Slot{}, redo))
+		_, err := Decide(stored, good, intent)
+		requireHalt(t, err, core.HaltSnapshotIncomplete)
+		require.Equal(t, DropLeftover, decide(stored, good, redo))
+		busy := good
+		busy.Busy = true
+		require.Equal(t, Standby, decide(stored, busy, redo))
+		lost := good
+		lost.Invalidated = "wal_removed"
+		require.Equal(t, DropLeftover, decide(stored, lost, redo))
+		for name, spoil := range map[string]func(*Slot){
+			"physical": func(s *Slot) { s.Logical = false }, "plugin": func(s *Slot) { s.Plugin = "wal2json" },
+			"database": func(s *Slot) { s.Database = "other" }, "two phase": func(s *Slot) { s.TwoPhase = true },
+		} {
+			slot := good
+			spoil(&slot)
+			_, err := Decide(stored, slot, redo)
+			require.Error(t, err, name)
+		}
+		without := redo
+		without.Snapshot = SnapshotNone
+		_, err = Decide(stored, good, without)
+		require.Error(t, err)
+	}
+	require.Equal(t, Resume, decide(At, good, redo))
+	_, err := Decide(At, Slot{}, redo)
+	requireHalt(t, err, core.HaltSlotMissing)
+}

@@ -90,6 +90,12 @@ func (s *session) sure(ctx context.Context, doubtful error) error {
 // bootstrap gives a stream its first position. Then the road begins from the top.
 func (s *session) bootstrap(ctx context.Context) error {
 	return s.locked(ctx, func(slot wal.SlotState, action checkpoint.Action) error {
+		switch action {
+		case checkpoint.CopyInitial:
+			return s.copyInitial(ctx)
+		case checkpoint.DropLeftover:
+			return s.dropLeftover(ctx, slot)
+		}
 		return s.base(ctx, slot, action)
 	})
 }

@@ -63,7 +63,7 @@ func (c *libCourier) sameSink(now core.Capabilities) error {
 	if !p.options.AcceptUnfenced && !now.Fences(core.FencingInstance) {
 		return core.NewHalt(core.HaltCapabilityLost, "GetCapabilities", "the sink no longer fences by instance")
 	}
-	return sameSink(p.caps, now, inUse(p.mode, p.options.Source.Messages, p.caps))
+	return sameSink(p.caps, now, inUse(p.mode, p.options, p.caps))
 }
 
 func regress(found, want core.LSN) error {

@@ -53,3 +53,21 @@ func (c *sinkCourier) schemaChange(ctx context.Context, u *core.SchemaChangeUnit
 		return classify("HandleSchemaChange", c.handlers.schema.HandleSchemaChange(ctx, u))
 	})
 }
+
+func (c *sinkCourier) snapshot(ctx context.Context, u *core.SnapshotUnit) (counts core.Counts, err error) {
+	err = c.patiently(ctx, func(ctx context.Context) (err error) {
+		u.Call = c.next()
+		counts, err = c.handlers.snapshot.HandleSnapshot(ctx, u)
+		return classify("HandleSnapshot", err)
+	})
+	return counts, err
+}
+
+func (c *sinkCourier) complete(ctx context.Context, u *core.SnapshotCompleteUnit) (ack core.Ack, err error) {
+	err = c.patiently(ctx, func(ctx context.Context) (err error) {
+		u.Call = c.next()
+		ack, err = c.handlers.complete.HandleSnapshotComplete(ctx, u)
+		return classify("HandleSnapshotComplete", err)
+	})
+	return ack, err
+}

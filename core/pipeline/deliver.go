@@ -39,6 +39,13 @@ type courier interface {
 	large(ctx context.Context, f *feed) (core.Ack, error)
 	message(ctx context.Context, u *core.MessageUnit) (core.Ack, error)
 	schemaChange(ctx context.Context, u *core.SchemaChangeUnit) error
+	copier
+}
+
+// copier brings rows that were there before the stream, and the end of an initial copy.
+type copier interface {
+	snapshot(ctx context.Context, u *core.SnapshotUnit) (core.Counts, error)
+	complete(ctx context.Context, u *core.SnapshotCompleteUnit) (core.Ack, error)
 }
 
 // deliverer is the goroutine that owns the sink during a session: one call at a time.

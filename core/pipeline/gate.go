@@ -1,6 +1,9 @@
 package pipeline
 
-import "github.com/replicant-sidecar/replicant-sidecar/core"
+import (
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+)
 
 // resolveMode turns the wish and what the sink advertises into the mode of the session,
 // or into the start error that says what is missing. It runs before the slot is
@@ -8,6 +11,9 @@ import "github.com/replicant-sidecar/replicant-sidecar/core"
 func resolveMode(o Options, caps core.Capabilities) (Mode, error) {
 	if o.Source.Messages && !caps.Set.Has(core.CapMessage) {
 		return 0, core.NewHalt(core.HaltMessagesUnsupported, "GetCapabilities", "the sink does not advertise %s", core.CapMessage)
+	}
+	if lacking := caps.Set.Missing(o.snapshotNeeds()); len(lacking) > 0 {
+		return 0, core.NewHalt(core.HaltSnapshotUnsupported, "GetCapabilities", "the sink does not advertise %s", lacking[0])
 	}
 	if o.Store != nil {
 		return resolveLib(o, caps)
@@ -59,8 +65,25 @@ func missing(code core.HaltCode, wish Mode, capability core.Capability) error {
 	return core.NewHalt(code, "GetCapabilities", "delivery.mode %s needs %s, which the sink does not advertise", wish, capability)
 }
 
+// snapshotNeeds is what the way of copying asks of the sink.
+func (o Options) snapshotNeeds() core.CapabilitySet {
+	var own core.Capability
+	switch o.Snapshot {
+	case checkpoint.SnapshotInitial:
+		own = core.CapSnapshotComplete
+	case checkpoint.SnapshotIncremental:
+		own = core.CapSnapshotProgress
+	default:
+		return 0
+	}
+	if o.Store != nil { // the row of our own takes its place
+		return core.NewCapabilitySet(core.CapSnapshot)
+	}
+	return core.NewCapabilitySet(core.CapSnapshot, own)
+}
+
 // inUse is the set of capabilities whose loss while running halts.
-func inUse(mode Mode, messages bool, caps core.Capabilities) core.CapabilitySet {
+func inUse(mode Mode, o Options, caps core.Capabilities) core.CapabilitySet {
 	var used core.CapabilitySet
 	switch mode {
 	case ModeBatch:
@@ -70,7 +93,8 @@ func inUse(mode Mode, messages bool, caps core.Capabilities) core.CapabilitySet 
 	default:
 		used = core.NewCapabilitySet(core.CapTransaction)
 	}
-	if messages {
+	used |= o.snapshotNeeds()
+	if o.Source.Messages {
 		used |= core.NewCapabilitySet(core.CapMessage)
 	}
 	for _, optional := range []core.Capability{

@@ -84,6 +84,12 @@ type Options struct {
 	GoForwardOnly bool
 	// AdoptSlot takes the confirmed position of an existing slot as the beginning.
 	AdoptSlot bool
+	// Snapshot is how rows reach the sink that exist before the slot does.
+	Snapshot checkpoint.Snapshot
+	// SnapshotRedo lets the slot of an unfinished initial snapshot be dropped, once.
+	SnapshotRedo bool
+	// Copy bounds what a copy takes.
+	Copy Copying
 	// AcceptTimeline is the one timeline that is accepted after a change; 0 none.
 	AcceptTimeline uint32
 	// AcceptSchemaChange lets changes of shape pass that happened before this start and
@@ -115,6 +121,7 @@ func (o Options) withDefaults() Options {
 	if o.StoreWait <= 0 {
 		o.StoreWait = storeWaitDefault
 	}
+	o.Copy = o.Copy.withDefaults()
 	if o.GuardInterval <= 0 {
 		o.GuardInterval = guardIntervalDefault
 	}

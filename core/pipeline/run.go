@@ -50,6 +50,7 @@ type Pipeline struct {
 	lineage  string
 	shapes   resumeState // of the session before
 	adopted  bool
+	redone   bool // the slot of an unfinished copy was dropped
 	doubt    doubt
 	totals   Counters
 	// storeAway is since when our store has not answered, by operation.

@@ -101,11 +101,11 @@ func (s *session) greetSink(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lacking := p.handlers.implements().Missing(inUse(mode, p.options.Source.Messages, caps)); len(lacking) > 0 {
+	if lacking := p.handlers.implements().Missing(inUse(mode, p.options, caps)); len(lacking) > 0 {
 		return core.NewHalt(core.HaltInvalidSink, "GetCapabilities", "the sink advertises %s and has no method for it", lacking[0])
 	}
 	if p.greeted {
-		if err := sameSink(p.caps, caps, inUse(p.mode, p.options.Source.Messages, p.caps)); err != nil {
+		if err := sameSink(p.caps, caps, inUse(p.mode, p.options, p.caps)); err != nil {
 			return err
 		}
 		mode = p.mode
@@ -174,7 +174,11 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 		Database:  s.source.Database,
 		GoForward: p.options.GoForwardOnly || s.caps.Kind == core.AppendLog,
 		AdoptSlot: p.options.AdoptSlot && !p.adopted,
+		Snapshot:  p.options.Snapshot, SnapshotRedo: p.options.SnapshotRedo && !p.redone,
 	})
+	if halt, ok := core.AsHalt(err); ok && halt.Code == core.HaltSnapshotIncomplete {
+		incompleteCommands(halt, slot.Name)
+	}
 	return slot, action, err
 }
 

@@ -45,6 +45,9 @@ type Status struct {
 	LagBytes   int64
 	LagSeconds float64
 
+	// Copy is the newest copy of tables; nil if there was none in this run.
+	Copy *CopyStatus
+
 	// Guard is what the slot costs the source.
 	Guard SlotGuard
 	// Published is what the publications stream.

@@ -23,11 +23,12 @@ const (
 	phaseCatalog              // ordinary connection
 	phaseCommand              // IDENTIFY_SYSTEM, settings
 	phaseCreate               // CREATE_REPLICATION_SLOT
+	phaseDrop                 // DROP_REPLICATION_SLOT
 	phaseStart                // START_REPLICATION
 	phaseStream               // inside the copy
 )
 
-var phaseNames = [...]string{"connect", "catalog", "command", "create slot", "start", "stream"}
+var phaseNames = [...]string{"connect", "catalog", "command", "create slot", "drop slot", "start", "stream"}
 
 func (p phase) String() string { return phaseNames[p] }
 
@@ -116,6 +117,8 @@ func classifyByPhase(p phase, pg *pgconn.PgError, halt func(core.HaltCode, strin
 		return ErrSlotWaits
 	case p == phaseCreate && pg.Code == "42710":
 		return halt(core.HaltSourceRefused, "a slot of that name exists already")
+	case p == phaseDrop && pg.Code == "42704":
+		return errNoSlot
 	case p == phaseStart && pg.Code == "42704":
 		return halt(core.HaltSlotMissing, "the replication slot does not exist")
 	case p == phaseStream && pg.Code == "42704" && namesPublication(pg.Routine, pg.Message):

@@ -80,8 +80,48 @@ func parseIdentity(rows [][]string) (Identity, error) {
 // are running, at most SenderTimeout: then it is ErrSlotWaits. The server keeps that
 // time, so that neither a half-made slot nor a process that makes one is left there.
 func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
-	if err := c.commandable(); err != nil {
+	made, err := c.createSlot(ctx, "NOEXPORT_SNAPSHOT")
+	if err != nil {
 		return 0, err
+	}
+	return made.At, c.endWait(ctx)
+}
+
+// ExportedSlot is a new slot, and the snapshot that shows what was committed before it.
+type ExportedSlot struct {
+	// At is the consistent point: what ends at or before it is in the snapshot, all else
+	// is streamed.
+	At core.LSN
+	// Snapshot can be adopted by other sessions until EndExport, or the end of this one.
+	Snapshot string
+}
+
+// CreateSlotExporting is CreateSlot with a snapshot that lasts until EndExport. Any other
+// command on this connection would end it too.
+func (c *Conn) CreateSlotExporting(ctx context.Context) (ExportedSlot, error) {
+	return c.createSlot(ctx, "EXPORT_SNAPSHOT")
+}
+
+// EndExport lets the exported snapshot go.
+func (c *Conn) EndExport(ctx context.Context) error {
+	if err := c.commandable(); err != nil {
+		return err
+	}
+	return c.endWait(ctx)
+}
+
+// Check finds out, without sending anything, whether the server still has this
+// connection. It is for the time between commands.
+func (c *Conn) Check(ctx context.Context) error {
+	if err := c.commandable(); err != nil {
+		return err
+	}
+	return classify(ctx, phaseCommand, c.pg.CheckConn())
+}
+
+func (c *Conn) createSlot(ctx context.Context, snapshot string) (ExportedSlot, error) {
+	if err := c.commandable(); err != nil {
+		return ExportedSlot{}, err
 	}
 	temporary := ""
 	if c.options.Temporary {
@@ -89,22 +129,41 @@ func (c *Conn) CreateSlot(ctx context.Context) (core.LSN, error) {
 	}
 	patience := strconv.FormatInt(c.options.SenderTimeout.Milliseconds(), 10)
 	if _, err := c.query(ctx, "SET lock_timeout = "+quoteLiteral(patience)); err != nil {
-		return 0, classify(ctx, phaseCreate, err)
+		return ExportedSlot{}, classify(ctx, phaseCreate, err)
 	}
 	rows, err := c.query(ctx, "CREATE_REPLICATION_SLOT "+quoteIdentifier(c.options.Slot)+temporary+
-		" LOGICAL pgoutput NOEXPORT_SNAPSHOT")
+		" LOGICAL pgoutput "+snapshot)
 	if err != nil {
-		return 0, classify(ctx, phaseCreate, err)
-	}
-	if _, err := c.query(ctx, "SET lock_timeout = '0'"); err != nil {
-		return 0, classify(ctx, phaseCreate, err)
+		return ExportedSlot{}, classify(ctx, phaseCreate, err)
 	}
 	if len(rows) != 1 || len(rows[0]) != 4 || rows[0][0] != c.options.Slot {
-		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the answer has another shape")
+		return ExportedSlot{}, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the answer has another shape")
 	}
 	at, err := core.ParseLSN(rows[0][1])
 	if err != nil || at == 0 {
-		return 0, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the consistent point is no position")
+		return ExportedSlot{}, core.NewHalt(core.HaltSourceRefused, phaseCreate.String(), "the consistent point is no position")
 	}
-	return at, nil
+	return ExportedSlot{At: at, Snapshot: rows[0][2]}, nil
+}
+
+// endWait takes back the bound of createSlot.
+func (c *Conn) endWait(ctx context.Context) error {
+	_, err := c.query(ctx, "SET lock_timeout = '0'")
+	return classify(ctx, phaseCreate, err)
+}
+
+var errNoSlot = errors.New("the slot does not exist")
+
+// DropSlot drops the slot of this connection's options. A slot that somebody streams from
+// is ErrSlotBusy; one that does not exist is no error.
+func (c *Conn) DropSlot(ctx context.Context) error {
+	if err := c.commandable(); err != nil {
+		return err
+	}
+	_, err := c.query(ctx, "DROP_REPLICATION_SLOT "+quoteIdentifier(c.options.Slot))
+	err = classify(ctx, phaseDrop, err)
+	if errors.Is(err, errNoSlot) {
+		return nil
+	}
+	return err
 }

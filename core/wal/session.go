@@ -76,6 +76,12 @@ func OpenPlain(ctx context.Context, o Options) (*pgconn.PgConn, error) {
 	return pg, nil
 }
 
+// PlainOpener is OpenPlain for whoever must not know the address.
+func PlainOpener(o Options) func(context.Context) (*pgconn.PgConn, error) {
+	o = o.withDefaults()
+	return func(ctx context.Context) (*pgconn.PgConn, error) { return OpenPlain(ctx, o) }
+}
+
 // ClassifyPlain sorts an error of a connection of OpenPlain: a *core.Halt,
 // ErrConnectionLost, or the context's own error.
 func ClassifyPlain(ctx context.Context, err error) error { return classify(ctx, phaseCatalog, err) }

@@ -26,6 +26,15 @@ const (
 	DrainEnd      Point = "drain.end"
 )
 
+// The points of an initial copy.
+const (
+	SnapshotSlot      Point = "snapshot.slot"
+	SnapshotBatch     Point = "snapshot.batch"
+	SnapshotTable     Point = "snapshot.table"
+	SnapshotCopied    Point = "snapshot.copied"
+	SnapshotCompleted Point = "snapshot.completed"
+)
+
 // The points of the sink that judges us, internal/testsink.
 const (
 	SinkClaim      Point = "sink.claim"
@@ -73,6 +82,12 @@ var declared = []Declaration{
 	{StatusAfter, walRoom, "a higher position was told", true, rows{"U5", "U16", "U17"}},
 	{DrainBegin, pipelineRoom, "a clean stop was asked for, a unit may be in flight", false, rows{"U20", "B4"}},
 	{DrainEnd, pipelineRoom, "nothing is in flight, the last status is not sent", false, rows{"U20", "B4"}},
+
+	{SnapshotSlot, pipelineRoom, "the slot is made and its snapshot exported, nobody has adopted it", false, rows{"P1"}},
+	{SnapshotBatch, pipelineRoom, "one more unit of rows was read, it is not sent", false, rows{"P2", "P6", "P7"}},
+	{SnapshotTable, pipelineRoom, "the last unit of one more table is durable", false, rows{"P2"}},
+	{SnapshotCopied, pipelineRoom, "all tables are durable, the completion is not sent", false, rows{"P2"}},
+	{SnapshotCompleted, pipelineRoom, "the consistent point is durable, the stream is not begun", false, rows{"P5", "B9"}},
 
 	{SinkClaim, sinkRoom, "a claim arrived, its row is not locked", true, rows{"S12"}},
 	{SinkCall, sinkRoom, "a unit arrived, its transaction is not begun", true, rows{"S1", "S6", "S10", "S14", "U24", "L10"}},
