@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -17,6 +18,10 @@ const (
 	// budget, or less than half an hour at the present rate.
 	warnBudget = 0.2
 	warnLeft   = 30 * time.Minute
+	// closingWait is how long a server that shuts down may wait for what the sink has not
+	// stored; guardAgain is when a question is asked again that failed.
+	closingWait = 2 * time.Second
+	guardAgain  = time.Second
 )
 
 // SlotGuard is what the slot costs the source and how long it can go on.
@@ -45,21 +50,45 @@ type guard struct {
 	lastAt time.Time
 	beat   time.Time
 	warned string
+	// closing is since when the server takes no connections, though it still streams.
+	closing time.Time
 }
 
 // errSlotLeft: a connection can be dead without a sign, behind a proxy that keeps its
 // own half open. The server knows.
 var errSlotLeft = &wal.LostError{Op: "watch", Reason: "the server no longer sees this sidecar read from the slot"}
 
+var errClosing = &wal.LostError{Op: "watch", Reason: "the server shuts down and waits for what the sink has not stored"}
+
 // run ends when ctx is done. A question that fails is asked again at the next turn: the
 // guard only watches.
 func (g *guard) run(ctx context.Context) {
 	g.beat = time.Now()
 	g.pipeline.lookAtPublications(ctx, g.catalog)
-	for sleep(ctx, g.pipeline.options.GuardInterval) {
-		g.look(ctx)
+	interval := g.pipeline.options.GuardInterval
+	for pause := interval; sleep(ctx, pause); {
+		if pause = interval; !g.look(ctx) {
+			pause = min(interval, guardAgain)
+			continue
+		}
 		g.pipeline.lookAtPublications(ctx, g.catalog)
 		g.heartbeat(ctx)
+	}
+}
+
+// failed takes a question that was not answered. A server that shuts down ends ordinary
+// sessions at once and then waits for its readers, without end: whoever cannot confirm
+// must leave.
+func (g *guard) failed(err error) {
+	var lost *wal.LostError
+	if !errors.As(err, &lost) || lost.SQLSTATE != "57P03" || g.lost == nil {
+		return
+	}
+	if g.closing.IsZero() {
+		g.closing = time.Now()
+	}
+	if time.Since(g.closing) >= closingWait {
+		g.lost(errClosing)
 	}
 }
 
@@ -99,8 +128,10 @@ func (g *guard) look(ctx context.Context) bool {
 	defer cancel()
 	slot, err := g.catalog.Slot(ctx, g.slot)
 	if err != nil {
+		g.failed(err)
 		return false
 	}
+	g.closing = time.Time{}
 	if g.holder != 0 && (!slot.Active || slot.ActivePID != g.holder) {
 		g.lost(errSlotLeft)
 		return false
