@@ -57,22 +57,22 @@ func (w *watched) arm(n int) error {
 }
 
 func (w *watched) settled(ctx context.Context) (int, string, error) {
-	count := w.run.Count()
+	count, last := w.run.Count(), w.run.Last()
+	w.run.Arm(crash.Shot{}) // whoever was struck before this has closed hit
 	select {
 	case <-w.hit:
-		select {
-		case <-w.run.Done():
-		case <-ctx.Done():
-			return 0, "", ctx.Err()
-		}
-		return count, w.run.Last().Syscall, nil
-	default:
-	}
-	w.run.Arm(crash.Shot{})
-	select {
 	case <-w.run.Done():
 		return 0, "", errors.New("the sink ended by itself in the call")
 	default:
 		return count, "", nil
 	}
+	select {
+	case <-w.run.Done():
+	case <-ctx.Done():
+		return 0, "", ctx.Err()
+	}
+	if last == nil { // between the two lines above
+		return count, "just after the answer", nil
+	}
+	return count, last.Syscall, nil
 }

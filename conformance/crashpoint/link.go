@@ -11,6 +11,7 @@ import (
 type link struct {
 	sink, store net.Conn
 	once        sync.Once
+	gone        chan struct{} // closed when nothing of it is left
 }
 
 // run passes bytes both ways until both ends are gone.

@@ -26,6 +26,7 @@ type Proxy struct {
 	count  int
 	at     int
 	struck string
+	lost   []*link
 	down   bool
 	closed bool
 }
@@ -85,18 +86,29 @@ func (p *Proxy) Visit(ctx context.Context, plan conformance.CrashPlan) (conforma
 func (p *Proxy) arm(n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count, p.at, p.struck = 0, n, ""
+	p.count, p.at, p.struck, p.lost = 0, n, "", nil
 	return nil
 }
 
-func (p *Proxy) settled(context.Context) (int, string, error) {
+// settled returns after a cut when the database has ended the sessions that were lost, so
+// that what it was about to commit is committed.
+func (p *Proxy) settled(ctx context.Context) (int, string, error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = 0
-	return p.count, p.struck, nil
+	count, struck, lost := p.count, p.struck, p.lost
+	p.at, p.lost = 0, nil
+	p.mu.Unlock()
+	for _, l := range lost {
+		select {
+		case <-l.gone:
+		case <-ctx.Done():
+			return 0, "", ctx.Err()
+		}
+	}
+	return count, struck, nil
 }
 
-// passes counts a piece from the sink. It reports whether this was the one to cut after.
+// passes counts a piece from the sink. It reports whether this is the one to cut after;
+// the connections to cut are then noted.
 func (p *Proxy) passes(n int) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,6 +117,9 @@ func (p *Proxy) passes(n int) (last bool) {
 		return false
 	}
 	p.struck = fmt.Sprintf("after %d bytes", n)
+	for l := range p.links {
+		p.lost = append(p.lost, l)
+	}
 	return true
 }
 
@@ -139,7 +154,8 @@ func (p *Proxy) join(sink net.Conn) {
 	if err != nil {
 		return
 	}
-	l := &link{sink: sink, store: store}
+	l := &link{sink: sink, store: store, gone: make(chan struct{})}
+	defer close(l.gone)
 	p.mu.Lock()
 	p.links[l] = true
 	late := p.down || p.closed
@@ -153,8 +169,7 @@ func (p *Proxy) join(sink net.Conn) {
 	p.mu.Unlock()
 }
 
-// cut loses all connections and returns when the database has ended its sessions, or ten
-// seconds later: what they were about to commit is then committed.
+// cut loses all connections.
 func (p *Proxy) cut() {
 	p.mu.Lock()
 	links := make([]*link, 0, len(p.links))

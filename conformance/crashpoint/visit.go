@@ -29,41 +29,26 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 	}
 	points, sampled := choose(total, plan.Limit, plan.Seed)
 	m.Total, m.Sampled = total, sampled
-	run, survivors := 0, 0
+	v := &visitor{target: target, plan: plan, engine: e}
 	for i := 0; ; i++ {
-		n := total + i - len(points) + 1 // behind the last that was counted
+		n := total + i + 1 - len(points) // behind the last that was counted
 		if i < len(points) {
 			n = points[i]
-		}
-		run++
-		_, struck, err := once(ctx, target, plan, e, run, n)
-		if err != nil {
-			return m, fmt.Errorf("point %d: %w", n, err)
-		}
-		if struck == "" {
-			// With several threads a call takes a few steps more or less each time.
-			survivors++
-			if i < len(points) && survivors < 3 {
-				continue
-			}
-			m.Points = append(m.Points, conformance.CrashPoint{N: n, Side: conformance.Survived})
+		} else if m.Sampled = sampled || n > most; m.Sampled {
 			break
 		}
-		survivors = 0
-		point, err := judge(ctx, target, plan, run)
+		point, err := v.point(ctx, n)
 		if err != nil {
-			return m, fmt.Errorf("point %d, %s: %w", n, struck, err)
+			return m, err
 		}
-		point.N, point.Call = n, struck
-		m.Points = append(m.Points, point)
+		if point.Side != conformance.Survived {
+			m.Points = append(m.Points, point)
+		}
 		if point.Side == conformance.Torn {
 			return m, nil
 		}
-		if i+1 >= len(points) && sampled {
-			break
-		}
-		if n >= most {
-			m.Sampled = true
+		if point.Side == conformance.Survived && (n >= total || v.missed >= tries) {
+			m.Points = append(m.Points, point)
 			break
 		}
 	}
@@ -72,6 +57,39 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 		return m, fmt.Errorf("%s: no point was reached", plan.Label)
 	}
 	return m, nil
+}
+
+// tries is how often a point is tried before the call counts as one that ends before it:
+// with several threads a call takes a few steps more or less each time.
+const tries = 3
+
+// visitor strikes at points, each run with a number of its own.
+type visitor struct {
+	target      conformance.Target
+	plan        conformance.CrashPlan
+	engine      engine
+	run, missed int
+}
+
+func (v *visitor) point(ctx context.Context, n int) (conformance.CrashPoint, error) {
+	for range tries {
+		v.run++
+		_, struck, err := once(ctx, v.target, v.plan, v.engine, v.run, n)
+		if err != nil {
+			return conformance.CrashPoint{}, fmt.Errorf("point %d: %w", n, err)
+		}
+		if struck == "" {
+			continue
+		}
+		point, err := judge(ctx, v.target, v.plan, v.run)
+		if err != nil {
+			return conformance.CrashPoint{}, fmt.Errorf("point %d, %s: %w", n, struck, err)
+		}
+		point.N, point.Call = n, struck
+		return point, nil
+	}
+	v.missed++
+	return conformance.CrashPoint{N: n, Side: conformance.Survived}, nil
 }
 
 // once prepares a fresh stream and makes the call, armed.
