@@ -35,6 +35,7 @@ const publishInterval = 50 * time.Millisecond
 func (l *loop) run(ctx context.Context) error {
 	l.timer = time.NewTimer(time.Hour)
 	defer l.timer.Stop()
+	defer l.reached()
 	for {
 		l.machine.At(time.Now())
 		l.feed()
@@ -284,6 +285,14 @@ func (l *loop) publish() {
 		if w := l.session.pipeline.waiting.Load(); w != nil {
 			s.State, s.Reason = w.state, w.reason
 		}
+	})
+}
+
+// reached shows the positions at the end: failures are counted by the unit that they are
+// of, which these tell apart.
+func (l *loop) reached() {
+	l.session.pipeline.board.update(func(s *Status) {
+		s.Received, s.Durable, s.Confirmed = l.machine.Received(), l.machine.Confirmable(), l.machine.Confirmable()
 	})
 }
 
