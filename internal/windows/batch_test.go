@@ -26,14 +26,18 @@ var casesBatch = []window{
 	{"B6", 1, "SK, P sink.committed=kill@2, then 3 a call", exact, batchKilled("sink.committed=kill@2", failpoint.SinkCommitted, 3)},
 	{"B6", 2, "SK, B sink.committed, T cut, then 3 a call", exact, batchReplyLost},
 	{"B7", 0, "UP, Q ALTER TABLE behind a blocked call", exact, borders},
-	{"B8", 0, "UP, Q large; SC, P large.part=kill@2", exact, batchLarge(false)},
-	{"B8", 0, "UP, Q spilled; SC, P large.part=kill@2", exact, batchLarge(true)},
+	{"B8", 0, "UP, Q large; SC, P large.part=kill@1", exact, batchLarge(false, 1)},
+	{"B8", 0, "UP, Q large; SC, P large.part=kill@3", exact, batchLarge(false, 3)},
+	{"B8", 0, "UP, Q spilled; SC, P large.part=kill@1", exact, batchLarge(true, 1)},
+	{"B8", 0, "UP, Q spilled; SC, P large.part=kill@30", exact, batchLarge(true, 30)},
 	{"B9", 0, "UP, Q message; SC, P deliver.after=kill@1", exact, messageMeetsBatch("deliver.after", 1)},
 	{"B9", 0, "UP, Q message; SC, P deliver.after=kill@2", exact, messageMeetsBatch("deliver.after", 2)},
 	{"B9", 0, "UP, Q message; SC, P call.before=kill@2", exact, messageMeetsBatch("call.before", 2)},
 	{"B9", 0, "UP, Q message; SC, P call.before=kill@3", exact, messageMeetsBatch("call.before", 3)},
-	{"B9", 0, "UP, Q idle; SC, P idle.stored=kill@1", exact, idleMeetsBatch(failpoint.IdleStored)},
-	{"B9", 0, "UP, Q idle; SC, P idle.told=kill@1", exact, idleMeetsBatch(failpoint.IdleTold)},
+	{"B9", 0, "UP, Q idle; SC, P idle.stored=kill@1", exact, idleMeetsBatch(failpoint.IdleStored, 1)},
+	{"B9", 0, "UP, Q idle; SC, P idle.stored=kill@2", exact, idleMeetsBatch(failpoint.IdleStored, 2)},
+	{"B9", 0, "UP, Q idle; SC, P idle.told=kill@1", exact, idleMeetsBatch(failpoint.IdleTold, 1)},
+	{"B9", 0, "UP, Q idle; SC, P idle.told=kill@2", exact, idleMeetsBatch(failpoint.IdleTold, 2)},
 }
 
 // filling lets a batch wait until it is full.
@@ -168,7 +172,7 @@ func borders(s *scene) {
 }
 
 // batchLarge kills inside a transaction that goes in pieces, behind an open batch.
-func batchLarge(streaming bool) func(*scene) {
+func batchLarge(streaming bool, ordinal int) func(*scene) {
 	return func(s *scene) {
 		s.env = append(s.env, "TESTSINK_REQUEST_BYTES=65536")
 		rows, size := 300, 2000
@@ -182,7 +186,7 @@ func batchLarge(streaming bool) func(*scene) {
 		s.commit(rows, s.rows(rows, size))
 		s.write()
 		s.startSink("")
-		sidecar := s.startSidecar("large.part=kill@2")
+		sidecar := s.startSidecar(fmt.Sprintf("large.part=kill@%d", ordinal))
 		s.killed(sidecar, failpoint.LargePart)
 		s.write()
 		s.startSidecar("")
@@ -213,16 +217,19 @@ func messageMeetsBatch(point string, ordinal int) func(*scene) {
 }
 
 // idleMeetsBatch writes WAL that holds nothing for us while a batch is open.
-func idleMeetsBatch(point failpoint.Point) func(*scene) {
+func idleMeetsBatch(point failpoint.Point, ordinal int) func(*scene) {
 	return func(s *scene) {
 		s.filling(100)
 		s.args = append(s.args, "--sender-timeout", "1s")
 		s.base()
 		s.startSink("sink.call=delay:1500ms")
-		sidecar := s.startSidecar(fmt.Sprintf("%s=kill", point))
+		sidecar := s.startSidecar(fmt.Sprintf("%s=kill@%d", point, ordinal))
 		s.streaming()
 		s.writeMany(3)
-		for {
+		for n := 1; ; n++ {
+			if n%5 == 0 && ordinal > 1 {
+				s.write() // a batch for the later step too
+			}
 			s.filtered()
 			if _, err := sidecar.Wait(200 * time.Millisecond); err == nil {
 				break

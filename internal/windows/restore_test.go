@@ -2,6 +2,7 @@ package windows
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/stretchr/testify/require"
@@ -12,22 +13,51 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/judge"
 )
 
-func breach(what string, code core.HaltCode) func(*scene) {
+// breach lets the sink break the contract from its n-th unit on, for two starts; then a
+// sound one takes its place.
+func breach(what string, from int, code core.HaltCode) func(*scene) {
 	return func(s *scene) {
 		s.base()
-		s.env = append(s.env, "TESTSINK_BREACH="+what)
-		s.startSink("")
-		sidecar := s.startSidecar("")
-		s.streaming()
-		s.writeMany(2)
-		s.halted(sidecar, code)
-		s.sampled()
-		at, err := s.durable()(s.ctx)
+		sink := s.startSink("sink.call=delay:1ms@1+", fmt.Sprintf("TESTSINK_BREACH=%s@%d", what, from))
+		s.writeMany(from + 2)
+		s.halted(s.startSidecar(""), code)
+		calls := s.passages(sink, failpoint.SinkCall)
+		want := from
+		if what == "panic" {
+			want += 2 // delivered again, and once more
+		}
+		require.Equal(s.T, want, calls, "calls until the halt")
+		s.seen("%d calls", calls)
+		before, err := s.durable()(s.ctx)
 		require.NoError(s.T, err)
+		s.halted(s.startSidecar(""), code)
+		after, err := s.durable()(s.ctx)
+		require.NoError(s.T, err)
+		if what != "wrong_lsn" { // there the sink has stored one more
+			require.Equal(s.T, before, after, "it delivered more")
+		}
 		told, err := judge.Confirmed(s.ctx, s.slotAt(), s.slot)
 		require.NoError(s.T, err)
-		require.LessOrEqual(s.T, told, at)
+		require.LessOrEqual(s.T, told, after, "ACK")
+		s.end(sink)
+		s.startSink("")
+		s.startSidecar("")
+		s.write()
+		s.judge(0, 0)
 	}
+}
+
+// passages counts the lines of a point.
+func (s *scene) passages(a actor, point failpoint.Point) (n int) {
+	s.Helper()
+	all, err := failpoint.ReadWitness(a.file())
+	require.NoError(s.T, err)
+	for _, w := range all {
+		if w.Point == point {
+			n++
+		}
+	}
+	return n
 }
 
 // admin runs statements beside the databases.
@@ -142,4 +172,35 @@ func sinkSwapped(what string, code core.HaltCode) func(*scene) {
 		require.Contains(s.T, sidecar.said(), "CHECKPOINT_BEHIND", "the sink said it first")
 		s.halted(s.startSidecar(""), code)
 	}
+}
+
+// sinkSwappedUntold puts an earlier copy in the sink's place between two calls, while the
+// slot has not been told what the copy lacks: so the source still has it.
+func sinkSwappedUntold(s *scene) {
+	s.make()
+	p, dsn := s.postgres(s.source.DSN, replication)
+	s.from = dsn
+	sink, sidecar := s.up()
+	s.until("all is told", func() bool { return s.toldAll() })
+	s.quiesced()
+	require.NoError(s.T, sink.Signal(syscall.SIGSTOP))
+	s.admin(fmt.Sprintf(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '%s'`, s.sink.Name))
+	copied := s.backup("_b")
+	require.NoError(s.T, sink.Signal(syscall.SIGCONT))
+	p.hold()
+	before := s.confirmed()
+	s.writeMany(3)
+	s.arrived()
+	require.Equal(s.T, before, s.confirmed(), "the slot was told")
+	s.restore(copied)
+	require.False(s.T, s.there(s.tx))
+	s.write()
+	s.until("the sink says that it went back", func() bool { return strings.Contains(sidecar.said(), "CHECKPOINT_BEHIND") })
+	s.seen("CHECKPOINT_BEHIND")
+	s.seen("%d connections cut", p.cutAll())
+	p.release()
+	s.watch()
+	s.write()
+	s.judge(0, 0)
+	require.Empty(s.T, sidecar.halt())
 }

@@ -75,15 +75,15 @@ func (s *scene) database(server *pgtest.Server) *pgtest.DB {
 
 // commitKilled kills the backend of the destination at the n-th storage call of its
 // commit. The sidecar is frozen meanwhile, so that what is there was there before.
-func commitKilled(n int, call string, visible bool) func(*scene) {
+func commitKilled(passage, n int, call string, visible bool) func(*scene) {
 	return func(s *scene) {
 		server, supervised := s.underEye()
 		s.sink = s.database(server)
 		s.base()
 		run := supervised()
 		gate := s.gate()
-		sink := s.startSink("sink.checkpoint=block:" + gate + "@2")
-		s.writeMany(2)
+		sink := s.startSink(fmt.Sprintf("sink.checkpoint=block:%s@%d", gate, passage))
+		s.writeMany(passage)
 		sidecar := s.startSidecar("")
 		s.witnessed(sink, failpoint.SinkCheckpoint, "block")
 		pid := s.backend()

@@ -24,6 +24,7 @@ var casesSlot = []window{
 	{"U8", 1, "SC, P spill.half=kill@1", exact + " CLEAN", spillKilled(failpoint.SpillHalf, "1")},
 	{"U8", 1, "SC, P spill.half=kill@4", exact + " CLEAN", spillKilled(failpoint.SpillHalf, "4")},
 	{"U8", 1, "SC, P spill.named=kill@1", exact + " CLEAN", spillKilled(failpoint.SpillNamed, "1")},
+	{"U8", 1, "SC, P spill.named=kill@2", exact + " CLEAN", spillKilled(failpoint.SpillNamed, "2")},
 	{"U8", 2, "D, spill.max of 2 MiB", "HALT(spill_exhausted) twice CLEAN " + exact, spillLimited},
 	{"U8", 2, "D, a file system of 2 MiB", "HALT(spill_failed) twice CLEAN " + exact, spillDiskFull},
 	{"U10", 1, "UP, Q drop", "HALT(data_gap.slot_missing) twice", slotBroken(core.HaltSlotMissing, "SELECT pg_drop_replication_slot('%')")},
@@ -84,6 +85,9 @@ func spillKilled(point failpoint.Point, ordinal string) func(*scene) {
 		s.startSink("")
 		sidecar := s.startSidecar(string(point) + "=kill@" + ordinal)
 		s.commit(bulk, s.rows(bulk, 2400))
+		if point == failpoint.SpillNamed && ordinal != "1" {
+			s.commit(bulk, s.rows(bulk, 2400)) // a file for each
+		}
 		s.killed(sidecar, point)
 		s.write()
 		s.startSidecar("")

@@ -1,6 +1,7 @@
 package windows
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -19,13 +20,17 @@ func init() { add(anyMajor, casesStoreServer) }
 // casesStoreServer are the rows of the store's own server, and of the fence in the sink's
 // memory.
 var casesStoreServer = []window{
-	{"L3", 0, "ST, X pwrite64 of the row's commit", again, rowWriteKilled(1, "pwrite64", 1)},
-	{"L3", 0, "ST, X fdatasync of the row's commit", exact, rowWriteKilled(2, "fdatasync", 0)},
+	{"L3", 0, "ST, X pwrite64 of the row's commit, first", again, rowWriteKilled(1, 1, "pwrite64", 1)},
+	{"L3", 0, "ST, X pwrite64 of the row's commit, third", again, rowWriteKilled(3, 1, "pwrite64", 1)},
+	{"L3", 0, "ST, X fdatasync of the row's commit, first", exact, rowWriteKilled(1, 2, "fdatasync", 0)},
+	{"L3", 0, "ST, X fdatasync of the row's commit, third", exact, rowWriteKilled(3, 2, "fdatasync", 0)},
 	{"L5", 1, "ST, S stopped before the start", "HALT(store_unavailable) twice, " + again, storeAway(true)},
 	{"L5", 2, "ST, S stopped in the middle", "HALT(store_unavailable) twice, " + again, storeAway(false)},
 	{"L5", 3, "ST, X ENOSPC from a write on", "HALT(store_unavailable), " + again, storeDiskFull},
-	{"L9", 0, "SK, S restart; SC, B call.before", "FENCE " + exact, sinkForgets},
-	{"L10", 0, "SK, B sink.call, T cut", "STALE_DELIVERY " + exact, staleHandler},
+	{"L9", 0, "SK, S restart; SC, B call.before@1", "FENCE " + exact, sinkForgets(1)},
+	{"L9", 0, "SK, S restart; SC, B call.before@3", "FENCE " + exact, sinkForgets(3)},
+	{"L10", 0, "SK, B sink.call@1, T cut", "STALE_DELIVERY " + exact, staleHandler(1)},
+	{"L10", 0, "SK, B sink.call@3, T cut", "STALE_DELIVERY " + exact, staleHandler(3)},
 	{"L11", 0, "ST, T held in a proxy", "MONO FENCE " + again, lateRowWrite},
 }
 
@@ -44,7 +49,7 @@ AND application_name LIKE 'replicant%' ORDER BY backend_start DESC LIMIT 1`)
 
 // rowWriteKilled kills the store's backend at the n-th storage call of the row's commit,
 // and the sidecar with it.
-func rowWriteKilled(n int, call string, repeats int) func(*scene) {
+func rowWriteKilled(passage, n int, call string, repeats int) func(*scene) {
 	return func(s *scene) {
 		server, supervised := s.underEye()
 		s.lib(1)
@@ -55,7 +60,7 @@ func rowWriteKilled(n int, call string, repeats int) func(*scene) {
 		s.startSink("")
 		gate := s.gate()
 		s.writeMany(3)
-		sidecar := s.startSidecar("store.before=block:" + gate + "@2")
+		sidecar := s.startSidecar(fmt.Sprintf("store.before=block:%s@%d", gate, passage))
 		s.witnessed(sidecar, failpoint.StoreBefore, "block")
 		pid := s.storeBackend()
 		run.Arm(crash.Shot{Select: crash.ByPID(pid), At: n, Action: crash.KillProcess})
@@ -145,43 +150,47 @@ func storeDiskFull(s *scene) {
 }
 
 // sinkForgets: a sink without memory is met by an overtaken owner first.
-func sinkForgets(s *scene) {
-	s.lib(1).base()
-	sink := s.startSink("")
-	gate := s.gate()
-	s.writeMany(3)
-	first := s.startSidecar("call.before=block:" + gate + "@2")
-	s.witnessed(first, failpoint.CallBefore, "block")
-	second := s.startSidecar("")
-	s.thrownOff(second)
-	s.arrived()
-	s.until("it is told", func() bool { return s.toldAll() })
-	s.end(sink)
-	s.startSink("")
-	s.release(gate)
-	s.halted(first, core.HaltFenced)
-	s.writeMany(2)
-	s.judge(0, 0)
-	require.Empty(s.T, second.halt())
+func sinkForgets(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.lib(1).base()
+		sink := s.startSink("")
+		gate := s.gate()
+		s.writeMany(3)
+		first := s.startSidecar(fmt.Sprintf("call.before=block:%s@%d", gate, ordinal))
+		s.witnessed(first, failpoint.CallBefore, "block")
+		second := s.startSidecar("")
+		s.thrownOff(second)
+		s.arrived()
+		s.until("it is told", func() bool { return s.toldAll() })
+		s.end(sink)
+		s.startSink("")
+		s.release(gate)
+		s.halted(first, core.HaltFenced)
+		s.writeMany(2)
+		s.judge(0, 0)
+		require.Empty(s.T, second.halt())
+	}
 }
 
 // staleHandler holds a handler, loses its connection, and lets it run when the repeat has
 // been stored.
-func staleHandler(s *scene) {
-	s.lib(1).base()
-	p, behind := s.sinkProxyAt()
-	gate := s.gate()
-	sink := s.startSinkAt(behind, "sink.call=block:"+gate)
-	s.write()
-	s.startSidecar("")
-	s.witnessed(sink, failpoint.SinkCall, "block")
-	s.seen("%d connections cut", p.cutAll())
-	s.arrived()
-	s.until("it is told", func() bool { return s.toldAll() })
-	s.release(gate)
-	time.Sleep(200 * time.Millisecond) // the late handler runs, and would be in the log
-	s.write()
-	s.judge(0, 0)
+func staleHandler(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.lib(1).base()
+		p, behind := s.sinkProxyAt()
+		gate := s.gate()
+		sink := s.startSinkAt(behind, fmt.Sprintf("sink.call=block:%s@%d", gate, ordinal))
+		s.writeMany(ordinal)
+		s.startSidecar("")
+		s.witnessed(sink, failpoint.SinkCall, "block")
+		s.seen("%d connections cut", p.cutAll())
+		s.arrived()
+		s.until("it is told", func() bool { return s.toldAll() })
+		s.release(gate)
+		time.Sleep(200 * time.Millisecond) // the late handler runs, and would be in the log
+		s.write()
+		s.judge(0, 0)
+	}
 }
 
 // lateRowWrite holds the write of a row in the network until a successor has moved on.

@@ -25,10 +25,14 @@ var casesTies = []window{
 	{"U16", 0, "UP, Q; SC, P status.after=kill@3", exact, tieWithMessage(3)},
 	{"U17", 0, "UP, two writers; SC, P status.after=kill@1", exact, tieOfTwo(1)},
 	{"U17", 0, "UP, two writers; SC, P status.after=kill@3", exact, tieOfTwo(3)},
-	{"U18", 0, "SC, B read.change and P read.keepalive=kill@1", exact, keepaliveInside},
-	{"U19", 1, "UP, Q open; SC, P idle.told=kill", exact, olderThanIdle("open")},
-	{"U19", 1, "UP, Q streamed; SC, P idle.told=kill", exact, olderThanIdle("streamed")},
-	{"U19", 0, "UP, Q prepared; SC, P idle.told=kill", exact, olderThanIdle("prepared")},
+	{"U18", 0, "SC, B read.change@1, P read.keepalive=kill@1", exact, keepaliveInside(1, 1)},
+	{"U18", 0, "SC, B read.change@3000, P read.keepalive=kill@2", exact, keepaliveInside(3000, 2)},
+	{"U19", 0, "UP, Q open; SC, P idle.told=kill@1", exact, olderThanIdle("open", 1)},
+	{"U19", 0, "UP, Q open; SC, P idle.told=kill@2", exact, olderThanIdle("open", 2)},
+	{"U19", 0, "UP, Q streamed; SC, P idle.told=kill@1", exact, olderThanIdle("streamed", 1)},
+	{"U19", 0, "UP, Q streamed; SC, P idle.told=kill@2", exact, olderThanIdle("streamed", 2)},
+	{"U19", 0, "UP, Q prepared; SC, P idle.told=kill@1", exact, olderThanIdle("prepared", 1)},
+	{"U19", 0, "UP, Q prepared; SC, P idle.told=kill@2", exact, olderThanIdle("prepared", 2)},
 }
 
 var baseLine = regexp.MustCompile(`"base stored","position":"([0-9A-F/]+)"`)
@@ -150,43 +154,49 @@ func tieOfTwo(ordinal int) func(*scene) {
 }
 
 // keepaliveInside holds the reader inside a transaction until the server asks whether
-// anybody is there: its keepalive comes between two changes, and names the commit's LSN.
-func keepaliveInside(s *scene) {
-	s.args = append(s.args, "--sender-timeout", "4s")
-	s.make()
-	p, dsn := s.postgres(s.source.DSN, replication)
-	s.from = dsn
-	s.base()
-	s.commit(6000, s.rows(6000, 2000))
-	inside := s.tx
-	p.mu.Lock()
-	p.record = true
-	p.mu.Unlock()
-	s.startSink("")
-	gate := s.gate()
-	sidecar := s.startSidecar("read.change=block:" + gate + "@5;read.keepalive=kill")
-	s.witnessed(sidecar, failpoint.ReadChange, "block")
-	require.NoError(s.T, sidecar.Signal(syscall.SIGSTOP)) // its statuses would keep the server from asking
-	time.Sleep(2500 * time.Millisecond)
-	require.NoError(s.T, sidecar.Signal(syscall.SIGCONT))
-	s.release(gate)
-	s.killed(sidecar, failpoint.ReadKeepalive)
-	p.mu.Lock()
-	p.record = false
-	p.mu.Unlock()
-	s.startSidecar("")
-	s.judge(0, 0)
-	commit, err := core.ParseLSN(s.ask(s.sink.DSN, `SELECT commit_lsn::text FROM testsink.log WHERE relation = 'public.ledger' AND payload::jsonb->'new'->>'tx' = $1::text`, fmt.Sprint(inside)))
-	require.NoError(s.T, err)
-	require.True(s.T, p.told(commit), "no keepalive named the commit's LSN %s", commit)
-	s.seen("keepalive at %s", commit)
+// anybody is there, once or more: its keepalives come between two changes, and name the
+// commit's LSN.
+func keepaliveInside(read, keepalives int) func(*scene) {
+	return func(s *scene) {
+		s.args = append(s.args, "--sender-timeout", "4s")
+		s.make()
+		p, dsn := s.postgres(s.source.DSN, replication)
+		s.from = dsn
+		s.base()
+		s.commit(9000, s.rows(9000, 2000))
+		inside := s.tx
+		p.mu.Lock()
+		p.record = true
+		p.mu.Unlock()
+		s.startSink("")
+		gate := s.gate()
+		sidecar := s.startSidecar(fmt.Sprintf("read.change=block:%s@%d;read.keepalive=kill@%d", gate, read, keepalives))
+		s.witnessed(sidecar, failpoint.ReadChange, "block")
+		for range keepalives {
+			require.NoError(s.T, sidecar.Signal(syscall.SIGSTOP)) // its statuses would keep the server from asking
+			time.Sleep(2500 * time.Millisecond)
+			require.NoError(s.T, sidecar.Signal(syscall.SIGCONT))
+			time.Sleep(500 * time.Millisecond) // its status, after which the server asks anew
+		}
+		s.release(gate)
+		s.killed(sidecar, failpoint.ReadKeepalive)
+		p.mu.Lock()
+		p.record = false
+		p.mu.Unlock()
+		s.startSidecar("")
+		s.judge(0, 0)
+		commit, err := core.ParseLSN(s.ask(s.sink.DSN, `SELECT commit_lsn::text FROM testsink.log WHERE relation = 'public.ledger' AND payload::jsonb->'new'->>'tx' = $1::text`, fmt.Sprint(inside)))
+		require.NoError(s.T, err)
+		require.True(s.T, p.told(commit), "no keepalive named the commit's LSN %s", commit)
+		s.seen("keepalive at %s", commit)
+	}
 }
 
 // olderThanIdle keeps a transaction open, in progress at us, or prepared, while an idle
 // step passes its rows; then it commits.
-func olderThanIdle(how string) func(*scene) {
+func olderThanIdle(how string, ordinal int) func(*scene) {
 	return func(s *scene) {
-		s.args = append(s.args, "--sender-timeout", "1s")
+		s.long(2 * limit).args = append(s.args, "--sender-timeout", "1s")
 		rows := 10
 		if how == "streamed" {
 			s.streamed()
@@ -201,7 +211,7 @@ func olderThanIdle(how string) func(*scene) {
 			s.do(conn, "PREPARE TRANSACTION '"+s.slot+"'")
 			rest = "COMMIT PREPARED '" + s.slot + "'"
 		}
-		sidecar := s.startSidecar("idle.told=kill@2")
+		sidecar := s.startSidecar(fmt.Sprintf("idle.told=kill@%d", ordinal))
 		for {
 			s.filtered()
 			if _, err := sidecar.Wait(300 * time.Millisecond); err == nil {
@@ -210,6 +220,13 @@ func olderThanIdle(how string) func(*scene) {
 			require.NoError(s.T, s.ctx.Err())
 		}
 		s.killed(sidecar, failpoint.IdleTold)
+		if how == "streamed" {
+			s.until("the server says what it streamed", func() bool {
+				n := s.ask(s.source.DSN, "SELECT stream_txns::text FROM pg_stat_replication_slots WHERE slot_name = $1", s.slot)
+				return n != "" && n != "0"
+			})
+			s.seen("it was streamed")
+		}
 		s.do(conn, rest)
 		s.startSidecar("")
 		s.judge(0, 0)

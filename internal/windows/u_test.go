@@ -19,11 +19,20 @@ func init() { add(anyMajor, casesSource) }
 var casesSource = []window{
 	{"U1", 1, "SC, P read.change=kill@1", exact, sidecarKilled(failpoint.ReadChange, 1)},
 	{"U1", 1, "SC, P read.change=kill@7", exact, sidecarKilled(failpoint.ReadChange, 7)},
+	{"U1", 1, "SC, P large.part=kill@1", exact, largeKilled(failpoint.LargePart, 1)},
 	{"U1", 1, "SC, P large.part=kill@2", exact, largeKilled(failpoint.LargePart, 2)},
+	{"U1", 1, "SC, P read.change=kill@1, streamed", exact, streamedKilled(1)},
+	{"U1", 1, "SC, P read.change=kill@1500, streamed", exact, streamedKilled(1500)},
+	{"U1", 1, "SC, P read.change=kill@7, sidecar's store", again, libSidecar(failpoint.ReadChange, 7, 1, 1)},
+	{"U1", 1, "SC, P read.change=kill@14, 5 a write", againN, libSidecar(failpoint.ReadChange, 14, 5, 5)},
 	{"U2", 1, "SC, P read.commit=kill@1", exact, sidecarKilled(failpoint.ReadCommit, 1)},
 	{"U2", 1, "SC, P read.commit=kill@4", exact, sidecarKilled(failpoint.ReadCommit, 4)},
-	{"U4", 1, "UP, Q pg_terminate_backend", exact, walsenderTerminated},
-	{"U5", 1, "UP, S SIGKILL behind status.after", exact, sourceKilled},
+	{"U2", 1, "SC, P read.commit=kill@1, sidecar's store", again, libSidecar(failpoint.ReadCommit, 1, 1, 1)},
+	{"U2", 1, "SC, P read.commit=kill@4, 5 a write", againN, libSidecar(failpoint.ReadCommit, 4, 5, 5)},
+	{"U4", 1, "UP, Q pg_terminate_backend, 1 read", exact, walsenderTerminated(1)},
+	{"U4", 1, "UP, Q pg_terminate_backend, 3000 read", exact, walsenderTerminated(3000)},
+	{"U5", 1, "UP, S SIGKILL behind status.after@1", exact, sourceKilled(1)},
+	{"U5", 1, "UP, S SIGKILL behind status.after@3", exact, sourceKilled(3)},
 	{"U5", 2, "UP, S SIGINT and start", exact, sourceRestarted},
 	{"U6", 1, "SK, S SIGSTOP for 2.5 sender timeouts", exact + " no reconnect", sinkFrozen},
 	{"U7", 1, "SC, P idle.stored=kill@1", exact + " no halt", idleKilled(failpoint.IdleStored, 1)},
@@ -55,52 +64,84 @@ func largeKilled(point failpoint.Point, ordinal int) func(*scene) {
 	}
 }
 
+// streamedKilled kills inside a transaction that comes before its commit.
+func streamedKilled(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.streamed().base()
+		s.startSink("")
+		conn := s.session()
+		s.do(conn, "BEGIN; "+s.rows(3000, 200)+"; "+s.line(3000))
+		sidecar := s.startSidecar(fmt.Sprintf("read.change=kill@%d", ordinal))
+		s.killed(sidecar, failpoint.ReadChange)
+		require.Equal(s.T, "0", s.ask(s.source.DSN, "SELECT count(*)::text FROM ledger WHERE tx = $1::text::int", fmt.Sprint(s.tx)), "it had committed")
+		s.do(conn, "COMMIT")
+		s.startSidecar("")
+		s.judge(0, 0)
+	}
+}
+
 // walsenderTerminated ends the walsender while the reader stands inside a transaction
 // that is larger than all buffers between them.
-func walsenderTerminated(s *scene) {
-	s.base()
-	s.commit(6000, s.rows(6000, 2000))
-	s.startSink("")
-	gate := s.gate()
-	sidecar := s.startSidecar("read.change=block:" + gate + "@5")
-	s.witnessed(sidecar, failpoint.ReadChange, "block")
-	holder := s.holder()
-	require.Equal(s.T, "true", s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder))
-	require.Equal(s.T, holder, s.holder(), "it waits for the reader, with the rest of the transaction")
-	s.release(gate)
-	s.until("the walsender is gone", func() bool { now := s.holder(); return now != "" && now != holder })
-	s.seen("walsender %s ended", holder)
-	s.write()
-	s.judge(0, 0)
+func walsenderTerminated(read int) func(*scene) {
+	return func(s *scene) {
+		s.base()
+		s.commit(9000, s.rows(9000, 2000))
+		s.startSink("")
+		gate := s.gate()
+		sidecar := s.startSidecar(fmt.Sprintf("read.change=block:%s@%d", gate, read))
+		s.witnessed(sidecar, failpoint.ReadChange, "block")
+		holder := s.holder()
+		require.Equal(s.T, "true", s.ask(s.source.DSN, "SELECT pg_terminate_backend($1::text::int)::text", holder))
+		require.Equal(s.T, holder, s.holder(), "it waits for the reader, with the rest of the transaction")
+		s.release(gate)
+		s.until("the walsender is gone", func() bool { now := s.holder(); return now != "" && now != holder })
+		s.seen("walsender %s ended", holder)
+		s.write()
+		s.judge(0, 0)
+	}
 }
 
-// sourceKilled kills the server right behind a status that told a position.
-func sourceKilled(s *scene) {
-	s.own().base()
-	s.writeMany(3)
-	s.startSink("")
-	gate := s.gate()
-	sidecar := s.startSidecar("status.after=block:" + gate + "@2")
-	s.witnessed(sidecar, failpoint.StatusAfter, "block")
-	pid := s.server.PID()
-	require.NoError(s.T, s.server.Kill())
-	require.ErrorIs(s.T, syscall.Kill(pid, 0), syscall.ESRCH)
-	s.seen("postmaster %d killed", pid)
-	require.NoError(s.T, s.server.Restart(s.ctx))
-	s.release(gate)
-	s.write()
-	s.judge(0, 0)
+// sourceKilled kills the server right behind a status that told a position. The slot comes
+// back behind what it was told: it had been saved when it was made.
+func sourceKilled(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.own().base()
+		s.startSink("")
+		gate := s.gate()
+		s.write() // before the start: an idle step would pass the point too
+		sidecar := s.startSidecar(fmt.Sprintf("status.after=block:%s@%d", gate, ordinal))
+		for n := 1; n < ordinal; n++ {
+			s.arrived()
+			s.until("it is told", func() bool { return s.toldAll() })
+			s.write()
+		}
+		s.witnessed(sidecar, failpoint.StatusAfter, "block")
+		s.until("the server has taken it", func() bool { return s.toldAll() })
+		told, pid := s.confirmed(), s.server.PID()
+		require.NoError(s.T, s.server.Kill())
+		require.ErrorIs(s.T, syscall.Kill(pid, 0), syscall.ESRCH)
+		require.NoError(s.T, s.server.Restart(s.ctx))
+		back := s.confirmed()
+		require.Equal(s.T, "true", s.ask(s.source.DSN, "SELECT ($1::text::pg_lsn < $2::text::pg_lsn)::text", back, told), "the slot is at %s, it was told %s", back, told)
+		s.seen("postmaster %d killed, slot back from %s to %s", pid, told, back)
+		s.release(gate)
+		s.write()
+		s.judge(0, 0)
+	}
 }
 
-// sourceRestarted is a fast stop and a start, under a sidecar that is busy, twice.
+// sourceRestarted is a fast stop and a start, under a sidecar that is busy, twice. Whether
+// the slot comes back behind what it was told is a matter of the major.
 func sourceRestarted(s *scene) {
 	s.own().up()
 	for range 2 {
 		s.writeMany(3)
-		pid := s.server.PID()
+		s.arrived()
+		s.until("it is told", func() bool { return s.toldAll() })
+		told, pid := s.confirmed(), s.server.PID()
 		require.NoError(s.T, s.server.Stop())
 		require.NoError(s.T, s.server.Restart(s.ctx))
-		s.seen("postmaster %d stopped", pid)
+		s.seen("postmaster %d stopped at %s, slot at %s", pid, told, s.confirmed())
 		s.write()
 		s.arrived()
 	}
