@@ -176,7 +176,7 @@ var slotTexts = []HaltText{
 	{HaltSnapshotLimit, ExitHalted,
 		"A copy went on for longer than the source can bear: it held back clean-up for too many transactions, or the slot kept too much WAL.",
 		"The copy was stopped before it did harm. What the sink has of it is not complete.",
-		"Copy at a quieter time or with more copy.workers, or raise copy.max_xmin_age and copy.max_held; then start once with --snapshot-redo."},
+		"Copy at a quieter time or with more copy.connections, or raise copy.max_xmin_age and copy.max_held; then start once with --snapshot-redo."},
 	{HaltProgressInvalid, ExitHalted,
 		"The stored progress of an incremental snapshot cannot be read, or belongs to another source.",
 		"Which tables and keys are still missing at the sink is not known. Starting over could remove or miss rows, so it is not done.",

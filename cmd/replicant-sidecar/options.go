@@ -31,7 +31,11 @@ func engineOptions(c *config.Config, log *slog.Logger) pipeline.Options {
 			Mode: modeOf(c.Delivery.Mode), MaxTransactions: c.Delivery.MaxTransactions,
 			MaxDelay: durationOf(c.Delivery.MaxDelay), MaxSpan: int64(c.Delivery.MaxSpan),
 		},
-		Spill:         pipeline.Spilling{Dir: spillDir(c.Spill.Dir), Max: int64(c.Spill.Max)},
+		Spill:    pipeline.Spilling{Dir: spillDir(c.Spill.Dir), Max: int64(c.Spill.Max)},
+		Snapshot: snapshotOf(c.Snapshot), SnapshotRedo: c.SnapshotRedo,
+		Copy: pipeline.Copying{
+			Connections: c.Copy.Connections, MaxXminAge: int64(c.Copy.MaxXminAge), MaxHeld: int64(c.Copy.MaxHeld),
+		},
 		GoForwardOnly: c.GoForwardOnly, AdoptSlot: c.AdoptSlot, AcceptTimeline: c.AcceptTimeline,
 		AcceptSchemaChange: c.AcceptSchemaChange, NoHeartbeat: !c.Heartbeat,
 		DrainTimeout: durationOf(c.DrainTimeout), SinkWait: durationOf(c.Sink.Wait), Logger: log,
@@ -73,4 +77,14 @@ func modeOf(word string) pipeline.Mode {
 		return pipeline.ModeBatch
 	}
 	return pipeline.ModeAuto
+}
+
+func snapshotOf(word string) checkpoint.Snapshot {
+	switch word {
+	case "initial":
+		return checkpoint.SnapshotInitial
+	case "incremental":
+		return checkpoint.SnapshotIncremental
+	}
+	return checkpoint.SnapshotNone
 }

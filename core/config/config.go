@@ -8,7 +8,7 @@ package config
 // masked wherever they are shown.
 type Config struct {
 	Source       DSN      `yaml:"source" env:"REPLICANT_SOURCE" flag:"source" group:"Source" secret:"true" description:"Address of the source database: postgres://user@host/database, or host=... dbname=... . The password is better kept in PGPASSWORD or a passfile."`
-	Slot         string   `yaml:"slot" env:"REPLICANT_SLOT" flag:"slot" group:"Source" default:"replicant" description:"Name of the replication slot: lower-case letters, digits and underscores. It is made when it is needed and never dropped."`
+	Slot         string   `yaml:"slot" env:"REPLICANT_SLOT" flag:"slot" group:"Source" default:"replicant" description:"Name of the replication slot: lower-case letters, digits and underscores. It is made when it is needed; nothing drops it but snapshot_redo."`
 	Publications []string `yaml:"publications" env:"REPLICANT_PUBLICATIONS" flag:"publications" group:"Source" default:"replicant" description:"Publications to stream. They must exist before the slot does. In the environment and as a flag: separated by commas, a name that holds a comma in double quotes."`
 	StreamID     string   `yaml:"stream_id" env:"REPLICANT_STREAM_ID" flag:"stream-id" group:"Source" shown:"the slot's name" description:"Name under which the sink stores the position."`
 
@@ -26,6 +26,10 @@ type Config struct {
 	CheckpointStore CheckpointStore `yaml:"checkpoint_store"`
 	AcceptUnfenced  bool            `yaml:"accept_unfenced" env:"REPLICANT_ACCEPT_UNFENCED" flag:"accept-unfenced" group:"Checkpoint store" default:"false" description:"With checkpoint_store: take a sink without an instance fence. After a timeout or a takeover an old row may then be written over a newer one."`
 
+	Snapshot     string `yaml:"snapshot" env:"REPLICANT_SNAPSHOT" flag:"snapshot" group:"Snapshot" default:"none" enum:"none,initial,incremental" description:"How rows reach the sink that exist before the slot does. initial: all tables are copied as they are when the slot is made, then the stream begins; a copy that fails is made again from the start. incremental: tables are copied beside the stream, and a copy goes on where it stood. none: not at all."`
+	SnapshotRedo bool   `yaml:"snapshot_redo" env:"REPLICANT_SNAPSHOT_REDO" flag:"snapshot-redo" group:"Snapshot" default:"false" description:"Once: the slot that an unfinished initial snapshot has left may be dropped, and all is copied again. Only a slot of pgoutput and of this database that nobody uses and for which no position is stored, and one slot a start."`
+	Copy         Copy   `yaml:"copy"`
+
 	GoForwardOnly      bool     `yaml:"go_forward_only" env:"REPLICANT_GO_FORWARD_ONLY" flag:"go-forward-only" group:"Start" default:"false" description:"Start an empty sink at the present end of the log. Rows that exist today never reach it."`
 	AdoptSlot          bool     `yaml:"adopt_slot" env:"REPLICANT_ADOPT_SLOT" flag:"adopt-slot" group:"Start" default:"false" description:"Once: take over a slot that exists although the sink stores no position."`
 	AcceptTimeline     uint32   `yaml:"accept_timeline" env:"REPLICANT_ACCEPT_TIMELINE" flag:"accept-timeline" group:"Start" default:"0" description:"Once, after a promotion was checked by hand: the timeline to go on with. 0 = none."`
@@ -36,6 +40,13 @@ type Config struct {
 
 	Admin Admin `yaml:"admin"`
 	Log   Log   `yaml:"log"`
+}
+
+// Copy bounds what a snapshot takes of the source.
+type Copy struct {
+	Connections int  `yaml:"connections" env:"REPLICANT_COPY_CONNECTIONS" flag:"copy-connections" group:"Snapshot" default:"2" description:"Connections that read tables at once, large ones in ranges. The sink gets one unit at a time all the same."`
+	MaxXminAge  int  `yaml:"max_xmin_age" env:"REPLICANT_COPY_MAX_XMIN_AGE" flag:"copy-max-xmin-age" group:"Snapshot" default:"500000000" description:"Halt an initial snapshot that has kept the source from cleaning up for so many transactions. 0 = no bound."`
+	MaxHeld     Size `yaml:"max_held" env:"REPLICANT_COPY_MAX_HELD" flag:"copy-max-held" group:"Snapshot" default:"0B" description:"Halt an initial snapshot when the slot keeps more WAL than this. 0B = no bound but the server's own (max_slot_wal_keep_size)."`
 }
 
 // Spill says where transactions in progress go, with streaming on.

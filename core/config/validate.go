@@ -17,7 +17,9 @@ const (
 	streamIDMax   = 200
 	socketPathMax = 103 // bytes that sockaddr_un takes on every system
 	batchMax      = 1_000_000
-	timeoutMin    = time.Second
+
+	connectionsMax = 64
+	timeoutMin     = time.Second
 )
 
 var slotRE = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
@@ -35,6 +37,7 @@ func (c *Config) Validate(required ...string) error {
 	v.sink(&c.Sink)
 	v.delivery(&c.Delivery)
 	v.store(c)
+	v.snapshot(c)
 	v.limits(c)
 	v.enums(c)
 	v.admin(&c.Admin)
@@ -129,6 +132,18 @@ func (v *validator) delivery(d *Delivery) {
 	}
 	if time.Duration(d.MaxDelay) > time.Minute {
 		v.add("delivery.max_delay", "must be at most 1m")
+	}
+}
+
+func (v *validator) snapshot(c *Config) {
+	if c.SnapshotRedo && c.Snapshot != "initial" {
+		v.add("snapshot_redo", "belongs to snapshot: initial")
+	}
+	if c.Copy.Connections < 1 || c.Copy.Connections > connectionsMax {
+		v.add("copy.connections", "wants 1 to %d", connectionsMax)
+	}
+	if c.Copy.MaxXminAge < 0 {
+		v.add("copy.max_xmin_age", "must not be negative")
 	}
 }
 

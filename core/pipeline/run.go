@@ -14,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/spill"
 )
 
@@ -73,6 +74,10 @@ func New(o Options) (*Pipeline, error) {
 	}
 	if err := o.Source.Validate(); err != nil {
 		return nil, err
+	}
+	if o.Snapshot != checkpoint.SnapshotNone && (o.GoForwardOnly || o.AdoptSlot) {
+		return nil, core.NewHalt(core.HaltConflictingStartMode, "new",
+			"a snapshot begins with a new slot: it excludes go_forward_only and adopt_slot")
 	}
 	room, err := o.room()
 	if err != nil {

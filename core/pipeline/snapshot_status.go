@@ -55,9 +55,9 @@ type TableProgress struct {
 
 // The states of a table.
 const (
-	tablePending = "pending"
-	tableCopying = "copying"
-	tableDone    = "done"
+	TablePending = "pending"
+	TableCopying = "copying"
+	TableDone    = "done"
 )
 
 // showCopy replaces the copy's status by a changed one.

@@ -90,7 +90,7 @@ func newCopyProgress(p *Pipeline, tables []*snapshot.Table) *copyProgress {
 	for i, t := range tables {
 		c.index[t] = i
 		c.tables = append(c.tables, TableProgress{
-			Schema: t.Relation.Schema, Table: t.Relation.Name, State: tablePending,
+			Schema: t.Relation.Schema, Table: t.Relation.Name, State: TablePending,
 			EstimatedRows: t.EstimatedRows(), SourceBytes: t.EstimatedBytes(),
 		})
 	}
@@ -101,12 +101,12 @@ func newCopyProgress(p *Pipeline, tables []*snapshot.Table) *copyProgress {
 
 func (c *copyProgress) delivered(d snapshot.Delivery) {
 	t := &c.tables[c.index[d.Table]]
-	t.State = tableCopying
+	t.State = TableCopying
 	if d.Batch != nil {
 		t.Rows, t.Bytes = t.Rows+int64(len(d.Batch.Rows)), t.Bytes+int64(d.Batch.Bytes)
 	}
 	if d.Last {
-		t.State = tableDone
+		t.State = TableDone
 		c.pipeline.log.Info("table copied", "table", d.Table.String(), "rows", t.Rows, "bytes", t.Bytes)
 	}
 	c.show(false)
@@ -118,7 +118,7 @@ func (c *copyProgress) delivered(d snapshot.Delivery) {
 
 func (c *copyProgress) restarted(table *snapshot.Table) {
 	t := &c.tables[c.index[table]]
-	t.State, t.Rows, t.Bytes = tablePending, 0, 0
+	t.State, t.Rows, t.Bytes = TablePending, 0, 0
 	t.Restarts++
 	c.show(true)
 }

@@ -26,7 +26,7 @@ type value struct {
 }
 
 var states = []pipeline.State{
-	pipeline.StateStarting, pipeline.StateStandby, pipeline.StateCatchingUp, pipeline.StateStreaming,
+	pipeline.StateStarting, pipeline.StateStandby, pipeline.StateCopying, pipeline.StateCatchingUp, pipeline.StateStreaming,
 	pipeline.StateSinkUnavailable, pipeline.StateSourceAway, pipeline.StateStoreAway, pipeline.StateDraining, pipeline.StateHalted,
 	pipeline.StateStopped,
 }
@@ -39,6 +39,7 @@ func newCollector(status func() pipeline.Status, version string) *collector {
 		halted: prometheus.NewDesc("replicant_halted", "1 with the code of the halt that ended the run.", []string{"code"}, nil),
 	}
 	c.gauges()
+	c.copyGauges()
 	c.counters()
 	return c
 }

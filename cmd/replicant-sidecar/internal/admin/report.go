@@ -12,7 +12,7 @@ import (
 // Report is what /statusz answers. Positions are text as Postgres writes them, "16/B374D848"; sizes
 // are bytes and times RFC 3339. Fields may be added, none changes its meaning.
 type Report struct {
-	// State is one of starting, standby, catching_up, streaming, sink_unavailable,
+	// State is one of starting, standby, copying, catching_up, streaming, sink_unavailable,
 	// source_unavailable, draining, halted, stopped; Reason says why, in our own words.
 	State  string    `json:"state"`
 	Reason string    `json:"reason,omitempty"`
@@ -49,6 +49,9 @@ type Report struct {
 	// what is on disk of such.
 	InProgress   int   `json:"in_progress"`
 	SpilledBytes int64 `json:"spilled_bytes"`
+
+	// Copy is the newest copy of tables; absent where there was none.
+	Copy *CopyInfo `json:"copy,omitempty"`
 
 	// SlotGuard is what the slot costs the server.
 	SlotGuard SlotGuard `json:"slot_guard"`
@@ -136,7 +139,7 @@ func (s *Server) report() Report {
 		Transactions: st.Transactions, Changes: st.Changes, Units: st.Units, Bytes: st.Bytes,
 		IdleSteps: st.IdleSteps, Replayed: st.Replayed, Skipped: st.Skipped, Sessions: st.Sessions,
 		InProgress: st.InProgress, SpilledBytes: st.Spilled, Streamed: st.Streamed,
-		LastError: st.LastError,
+		LastError: st.LastError, Copy: copyInfo(st.Copy),
 	}
 	if h := st.LastHalt; h != nil {
 		text, _ := core.Explain(h.Code)
