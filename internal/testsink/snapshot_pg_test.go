@@ -2,12 +2,15 @@ package testsink_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/judge"
@@ -17,6 +20,7 @@ import (
 type copier struct {
 	*testing.T
 	db   *pgtest.DB
+	conn *pgx.Conn
 	sink core.Sink
 	at   core.LSN
 }
@@ -27,7 +31,7 @@ func newCopier(t *testing.T, config testsink.Config) *copier {
 	config.DSN = db.DSN
 	store := testsink.Open(config)
 	t.Cleanup(store.Close)
-	c := &copier{T: t, db: db, sink: store.Sink()}
+	c := &copier{T: t, db: db, conn: db.Conn(t), sink: store.Sink()}
 	_, err := c.sink.(core.CheckpointHandler).Checkpoint(t.Context(), core.CheckpointRequest{
 		StreamID: "s", Source: copySource, Claim: &core.Claim{Epoch: 1},
 	})
@@ -73,7 +77,7 @@ func (c *copier) sweep(generation uint64, r *core.Relation) {
 // generation.
 func (c *copier) has(want ...string) {
 	c.Helper()
-	rows, err := c.db.Conn(c.T).Query(c.Context(), `SELECT id || ' ' || coalesce(n, '-') || ' ' || coalesce(doc, '-') || ' ' ||
+	rows, err := c.conn.Query(c.Context(), `SELECT id || ' ' || coalesce(n, '-') || ' ' || coalesce(doc, '-') || ' ' ||
 CASE WHEN "testsink.snapshot" THEN 'c' ELSE 's' END || "testsink.generation" FROM t ORDER BY id, n`)
 	require.NoError(c, err)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -198,4 +202,76 @@ func TestSnapshotIsNoted(t *testing.T) {
 	log, err := judge.Log(context.Background(), c.db.DSN, "s")
 	require.NoError(t, err)
 	require.Zero(t, log.Entries, "rows of a snapshot are no transaction")
+}
+
+// The sink holds what the reference does, after every step of stories that meet every case.
+func TestMirrorHoldsWhatTheReferenceDoes(t *testing.T) {
+	const stories, steps = 6, 40
+	for seed := range uint64(stories) {
+		for _, relation := range []*core.Relation{sinktest.Keyed, sinktest.Keyless} {
+			ignore := seed%2 == 1
+			reference := sinktest.Mirror{IgnoreHoles: ignore}
+			c := newCopier(t, testsink.Config{IgnoreHoles: ignore})
+			for i, step := range sinktest.Steps(seed, steps, relation) {
+				if step.Unit != nil {
+					reference.Snapshot(step.Unit)
+					c.unit(*step.Unit)
+				} else {
+					reference.Apply([]core.Change{*step.Change})
+					c.stream(*step.Change)
+				}
+				want := []string{}
+				for _, r := range reference.Rows(relation.Schema, relation.Name) {
+					want = append(want, shown(r, relation == sinktest.Keyed))
+				}
+				slices.Sort(want)
+				require.Equal(t, want, c.all(relation), "seed %d, %s, step %d", seed, relation, i)
+			}
+		}
+	}
+}
+
+func shown(r sinktest.Row, keyed bool) string {
+	text := ""
+	for _, name := range []string{"a", "b", "n", "doc"} {
+		if v := r.Values[name]; v.Kind == core.ValueText {
+			text += string(v.Text)
+		} else {
+			text += "-"
+		}
+		text += " "
+	}
+	if !keyed {
+		return text
+	}
+	return fmt.Sprintf("%s%t %d", text, r.FromSnapshot, r.Generation)
+}
+
+// all is the table as shown shows it. A table that was never written does not exist, and
+// has no marks before the first unit.
+func (c *copier) all(relation *core.Relation) []string {
+	c.Helper()
+	conn := c.conn
+	marks := ""
+	if relation == sinktest.Keyed {
+		var marked bool
+		require.NoError(c, conn.QueryRow(c.Context(), `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass($1) AND attname = 'testsink.snapshot')`,
+			relation.Name).Scan(&marked))
+		marks = `|| 'false 0'`
+		if marked {
+			marks = `|| "testsink.snapshot"::text || ' ' || "testsink.generation"`
+		}
+	}
+	var exists bool
+	require.NoError(c, conn.QueryRow(c.Context(), `SELECT to_regclass($1) IS NOT NULL`, relation.Name).Scan(&exists))
+	if !exists {
+		return []string{}
+	}
+	rows, err := conn.Query(c.Context(), `SELECT coalesce(a, '-') || ' ' || coalesce(b, '-') || ' ' || coalesce(n, '-') || ' ' || coalesce(doc, '-') || ' ' `+
+		marks+` FROM `+relation.Name)
+	require.NoError(c, err)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(c, err)
+	slices.Sort(all)
+	return append([]string{}, all...)
 }
