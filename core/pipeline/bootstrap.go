@@ -107,6 +107,9 @@ func (s *session) base(ctx context.Context, slot wal.SlotState, action checkpoin
 	if action != checkpoint.CreateSlot && action != checkpoint.StoreBase {
 		return nil // somebody was faster: from the top
 	}
+	if p.adopted {
+		return core.NewHalt(core.HaltSinkContract, "Checkpoint", "a first position was stored in this run, and none is told")
+	}
 	claimed, err := s.claim(ctx)
 	if err != nil {
 		return err

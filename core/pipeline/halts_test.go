@@ -222,6 +222,9 @@ var sinkTroubles = map[string]trouble{
 	"a checkpoint that cannot be read": {core.HaltCheckpointUnreadable, func(p *play, o *pipeline.Options) {
 		o.Sink = &mute{p.sink.Memory, &core.Refusal{Reason: core.ReasonUnitRejected, Text: secret}}
 	}, nil},
+	"a position that is stored and never told": {core.HaltSinkContract, func(p *play, o *pipeline.Options) {
+		o.Sink = amnesiac{p.sink}
+	}, nil},
 	"the source's identity is vetoed": {core.HaltIdentityRejected, func(p *play, o *pipeline.Options) {
 		o.Sink = vetoing(p.sink, core.CapSessionIdentity, &core.Refusal{Reason: core.ReasonIdentityRejected, Text: secret})
 	}, nil},
@@ -256,6 +259,15 @@ type mute struct {
 
 func (m *mute) Checkpoint(context.Context, core.CheckpointRequest) (core.Checkpoint, error) {
 	return core.Checkpoint{}, m.err
+}
+
+// amnesiac tells its epoch and never a position.
+type amnesiac struct{ *asked }
+
+func (f amnesiac) Checkpoint(ctx context.Context, r core.CheckpointRequest) (core.Checkpoint, error) {
+	stored, err := f.asked.Checkpoint(ctx, r)
+	stored.Position = 0
+	return stored, err
 }
 
 // veto refuses what it is asked before a stream begins.
