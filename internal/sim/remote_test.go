@@ -43,7 +43,7 @@ func (r *remote) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.at, r.cancel = at, cancel
 	r.served.Go(func() {
-		_ = sdk.ServeListener(ctx, at, r.sink(), sdk.WithGrace(time.Millisecond))
+		_ = sdk.ServeListener(ctx, at, r.sink(), sdk.WithGrace(time.Millisecond), sdk.WithServerOptions(r.w.forging()...))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,6 +152,9 @@ func (g *generation) finish(err error) {
 	case halted:
 		w.note("%s: halted: %v", g.name(), halt)
 		g.halts[halt.Code]++
+		if w.hush != "" && strings.Contains(halt.Error()+g.pipeline.Status().Reason+g.pipeline.Status().LastError, w.hush) {
+			w.fail("%s: a halt shows what the sink sent: %v", g.name(), halt)
+		}
 		g.judgeHalt(halt)
 	case errors.Is(err, pipeline.ErrAbort):
 		w.note("%s: aborted", g.name())

@@ -37,6 +37,8 @@ type world struct {
 	restored      bool
 	lawful        map[core.HaltCode]bool
 	ended         core.HaltCode // a halt that nothing but an operator can leave
+	forge         func(any)     // changes what a served sink answers
+	hush          string        // what no halt may show
 	trace         trace
 	failure       string
 	failed        chan struct{}
