@@ -1,0 +1,175 @@
+package incremental
+
+import "github.com/replicant-sidecar/replicant-sidecar/core"
+
+// Phases of a chunk. One that is given up is gone at once.
+type phase uint8
+
+const (
+	chunkReading phase = iota + 1
+	chunkBuffered
+	chunkTaken // its step was taken: what the stream brings comes behind it
+)
+
+// chunk is a range or some keys of a table, with the window in which they are read.
+type chunk struct {
+	id    uint64
+	epoch uint64
+	table *table
+	phase phase
+	span  Range          // where keys is nil
+	keys  []*wanted      // of the repair list
+	from  int            // the window: index into the table's entries
+	rows  int            // asked for
+	seen  *core.Relation // what the stream had shown when the window opened
+
+	tainted bool
+	read    Read
+	// version of the repair lists when the step was taken; holes are keys that stay on it.
+	version uint64
+	holes   map[keyBytes]struct{}
+}
+
+// repairs reports whether the key leaves the list with this chunk.
+func (c *chunk) repairs(w *wanted) bool {
+	if w.by != c || c.phase != chunkTaken || w.version > c.version {
+		return false
+	}
+	_, stays := c.holes[w.key.bytes()]
+	return !stays
+}
+
+// Read is what a reader found for a chunk job.
+type Read struct {
+	ID uint64
+	// Relation is the table as the catalog showed it in the transaction of the read.
+	Relation *core.Relation
+	Rows     []core.Tuple
+	// Snapshot is what the rows were read under, High the end of the WAL behind the read.
+	Snapshot Snapshot
+	High     core.LSN
+	// Cut tells that rows are left in the range, behind the last one.
+	Cut bool
+}
+
+func (r *Run) chunk(id uint64) *chunk {
+	for _, c := range r.chunks {
+		if c.id == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// Read takes the rows of a chunk. One whose window was given up is not known any more.
+func (r *Run) Read(found Read) error {
+	c := r.chunk(found.ID)
+	if c == nil || c.phase != chunkReading || c.epoch != r.epoch {
+		return nil
+	}
+	t := c.table
+	key := t.positions(found.Relation)
+	if key == nil { // the key is another one: look again
+		r.discard(c)
+		t.waited, t.writers = false, nil
+		t.pause.longer(r.now)
+		return nil
+	}
+	r.proved(&found.Snapshot)
+	t.latest = found.Relation
+	c.phase, c.read = chunkBuffered, found
+	t.pause.wait = 0
+	if !found.Cut || c.keys != nil {
+		return nil
+	}
+	if len(found.Rows) == 0 {
+		return core.NewHalt(core.HaltInvariant, "snapshot", "a chunk was cut before its first row")
+	}
+	last, ok := keyOf(found.Rows[len(found.Rows)-1], key)
+	if !ok {
+		return core.NewHalt(core.HaltInvariant, "snapshot", "a row of a chunk has no key")
+	}
+	t.ranges = append([]Range{{Lo: last, Hi: c.span.Hi}}, t.ranges...)
+	c.span.Hi = last
+	return nil
+}
+
+// Failed takes the word that a job came to nothing. It is tried again, later each time.
+func (r *Run) Failed(id uint64) {
+	if c := r.chunk(id); c != nil && c.phase == chunkReading {
+		c.table.pause.longer(r.now)
+		r.discard(c)
+		return
+	}
+	for _, t := range r.tables {
+		if t.asked && t.waitID() == id {
+			t.asked = false
+			t.pause.longer(r.now)
+		}
+	}
+}
+
+// discard gives a chunk up: what it was to read goes back to the table.
+func (r *Run) discard(c *chunk) {
+	t := c.table
+	r.counts.Discarded++
+	if c.keys == nil {
+		t.ranges = append([]Range{c.span}, t.ranges...)
+	}
+	r.close(c)
+}
+
+// close ends the window of a chunk.
+func (r *Run) close(c *chunk) {
+	for _, w := range c.keys {
+		if w.by == c {
+			w.by = nil
+		}
+	}
+	for i := range r.chunks {
+		if r.chunks[i] == c {
+			r.chunks = append(r.chunks[:i], r.chunks[i+1:]...)
+			break
+		}
+	}
+	c.table.chunks--
+	r.trim(c.table)
+}
+
+// trim forgets entries that no window asks for.
+func (r *Run) trim(t *table) {
+	before := t.entries.next()
+	for _, c := range r.chunks {
+		if c.table == t && c.phase != chunkTaken {
+			before = min(before, c.from)
+		}
+	}
+	t.entries.forget(before)
+}
+
+// judge is the rows of a chunk that go out: those that the stream did not touch since the
+// window opened, and those of which it carried a part.
+func (r *Run) judge(c *chunk) []core.Tuple {
+	key := c.table.positions(c.read.Relation)
+	done := c.table.entries.since(c.from)
+	rows := make([]core.Tuple, 0, len(c.read.Rows))
+	for _, row := range c.read.Rows {
+		k, _ := keyOf(row, key)
+		switch e := done[k.bytes()]; e.what {
+		case nothing:
+			rows = append(rows, row)
+		case partial:
+			r.counts.Merged++
+			rows = append(rows, merged(e.image, row))
+		default:
+			r.counts.Dropped++
+		}
+	}
+	c.holes = map[keyBytes]struct{}{}
+	for b, e := range done {
+		if e.what == hole {
+			c.holes[b] = struct{}{}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,248 @@
+package incremental
+
+import (
+	"slices"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
+
+// JobKind says what a reader is to do.
+type JobKind uint8
+
+// The kinds.
+const (
+	// JobList lists the members of the publications.
+	JobList JobKind = iota + 1
+	// JobLook finds the table in the publications, and who holds a write lock on it.
+	JobLook
+	// JobSnapshot takes a snapshot and reads nothing.
+	JobSnapshot
+	// JobChunk reads rows.
+	JobChunk
+)
+
+// Job is work for a reader. Its result goes to Listed, Looked, Shown or Read, or it Failed.
+type Job struct {
+	Kind  JobKind
+	ID    uint64
+	Table Member
+	// Range or, where it is not nil, Keys: what to read.
+	Range Range
+	Keys  []Key
+	// Rows and Bytes bound a chunk.
+	Rows, Bytes int
+	// Received are the transactions that the snapshot must show.
+	Received []uint32
+}
+
+// Writer is a transaction that may have written a table before it was looked at.
+type Writer struct {
+	XID uint32
+	// Who is its process at the server, or its gid when it is prepared.
+	Who string
+}
+
+// Next is the next job. At most so many are open as there is room for.
+func (r *Run) Next() (Job, bool) {
+	switch {
+	case !r.Active() || r.state.Floor == 0:
+		return Job{}, false
+	case !r.state.Listed:
+		if r.listing {
+			return Job{}, false
+		}
+		r.listing = true
+		r.lastID++
+		return Job{Kind: JobList, ID: r.lastID}, true
+	}
+	for _, t := range r.tables {
+		if job, ok := r.wait(t); ok {
+			return job, true
+		}
+	}
+	if r.behind || r.torn || len(r.chunks) >= r.set.Open {
+		return Job{}, false
+	}
+	return r.open()
+}
+
+// wait is the next question of a table's writer wait.
+func (r *Run) wait(t *table) (Job, bool) {
+	if t.status.Finished() || t.waited || t.asked || !t.pause.over(r.now) {
+		return Job{}, false
+	}
+	t.asked = true
+	job := Job{Kind: JobLook, ID: t.waitID(), Table: t.Member}
+	if t.writers != nil {
+		job.Kind = JobSnapshot
+	}
+	return job, true
+}
+
+// waitID tells the questions of tables from chunks.
+func (t *table) waitID() uint64 { return 1<<63 | uint64(t.OID) }
+
+// Look is what a reader found for a table.
+type Look struct {
+	ID uint64
+	// Found is false where the publications have neither the table nor one of its name.
+	Found    bool
+	Member   Member
+	Relation *core.Relation
+	Writers  []Writer
+}
+
+// Listed takes the tables that the publications have.
+func (r *Run) Listed(members []Member) error {
+	r.listing = false
+	if r.state.Listed {
+		return nil
+	}
+	r.state.Listed = true
+	for _, m := range members {
+		r.put(newTable(Table{Member: m, Status: Pending, Ranges: Everything()}, r.set.ChunkRows))
+	}
+	if s := r.encode(&Step{}); len(s.Encode()) > core.ProgressTokenMax/2 {
+		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(members))
+	}
+	return nil
+}
+
+// Looked takes a table as it is now, and who may have written it. One that is another table
+// now, or names its rows by another key, is begun again.
+func (r *Run) Looked(l Look) {
+	t := r.asking(l.ID)
+	switch {
+	case t == nil:
+		return
+	case !l.Found:
+		r.giveUp(t)
+		t.status = Gone
+		r.version++
+		return
+	case !sameTable(t.Member, l.Member):
+		r.giveUp(t)
+		delete(r.byOID, t.OID)
+		t.replace = t.replace || t.OID != l.Member.OID
+		t.Member, t.status, t.seen = l.Member, Pending, shape{}
+		t.repair, t.repairBytes, t.ranges = map[keyBytes]*wanted{}, 0, Everything()
+		r.byOID[t.OID] = t
+	}
+	t.latest, t.writers = l.Relation, l.Writers
+	t.waited = len(l.Writers) == 0
+	t.pause = pause{}
+}
+
+func sameTable(a, b Member) bool {
+	return a.OID == b.OID && a.Schema == b.Schema && a.Name == b.Name && a.Identity == b.Identity &&
+		slices.Equal(a.Key, b.Key) && slices.Equal(a.KeyTypes, b.KeyTypes)
+}
+
+// Shown takes a snapshot of a writer wait: it is over once each writer has ended and is
+// visible.
+func (r *Run) Shown(id uint64, s Snapshot) {
+	t := r.asking(id)
+	if t == nil {
+		return
+	}
+	left := t.writers[:0]
+	for _, w := range t.writers {
+		if !s.Visible(w.XID) {
+			left = append(left, w)
+		}
+	}
+	t.writers = left
+	t.pause.longer(r.now)
+	if t.waited = len(left) == 0; t.waited {
+		t.pause = pause{}
+	}
+}
+
+func (r *Run) asking(id uint64) *table {
+	for _, t := range r.tables {
+		if t.asked && t.waitID() == id {
+			t.asked = false
+			return t
+		}
+	}
+	return nil
+}
+
+// open begins a window, for the table that has fewest.
+func (r *Run) open() (Job, bool) {
+	var t *table
+	for _, other := range r.tables {
+		if other.working() && !other.queued && other.pause.over(r.now) && other.ready() && (t == nil || other.chunks < t.chunks) {
+			t = other
+		}
+	}
+	if t == nil {
+		return Job{}, false
+	}
+	r.lastID++
+	c := &chunk{
+		id: r.lastID, epoch: r.epoch, table: t, phase: chunkReading, from: t.entries.next(), rows: t.rowsNext,
+		seen: t.seen.relation,
+	}
+	job := Job{
+		Kind: JobChunk, ID: c.id, Table: t.Member, Rows: c.rows, Bytes: r.set.ChunkBytes,
+		Received: append([]uint32(nil), r.unproven...),
+	}
+	if len(t.ranges) > 0 {
+		c.span, t.ranges = t.ranges[0], t.ranges[1:]
+		job.Range = c.span
+	} else {
+		for _, w := range t.repair {
+			if w.by == nil && len(c.keys) < repairChunk {
+				w.by = c
+				c.keys = append(c.keys, w)
+				job.Keys = append(job.Keys, w.key)
+			}
+		}
+	}
+	t.chunks++
+	r.chunks = append(r.chunks, c)
+	return job, true
+}
+
+// ready reports whether the table has something that no chunk reads.
+func (t *table) ready() bool {
+	if len(t.ranges) > 0 {
+		return true
+	}
+	for _, w := range t.repair {
+		if w.by == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Deadline is when Next may have a job, or Take a step, without anything else happening;
+// zero when never.
+func (r *Run) Deadline() time.Time {
+	var first time.Time
+	if !r.Active() || r.behind {
+		return first
+	}
+	for _, t := range r.tables {
+		if t.pause.until.IsZero() || t.status.Finished() || t.pause.over(r.now) {
+			continue
+		}
+		if first.IsZero() || t.pause.until.Before(first) {
+			first = t.pause.until
+		}
+	}
+	return first
+}
+
+// Waiting reports that rows are here, and the stream has not come as far as they have.
+func (r *Run) Waiting() bool {
+	for _, c := range r.chunks {
+		if c.phase == chunkBuffered && r.frontier < c.read.High {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+package incremental
+
+import "github.com/replicant-sidecar/replicant-sidecar/core"
+
+// Status is where the copy of a table stands, as far as that is durable.
+type Status uint8
+
+// The statuses.
+const (
+	// Pending: nothing of the table was delivered.
+	Pending Status = iota + 1
+	// Copying: the table was cleared at the sink; ranges or keys are left.
+	Copying
+	// Done: the table is copied, and only the stream changes it.
+	Done
+	// Gone: the table was dropped, or taken out of the publications.
+	Gone
+	// Cancelled by the operator: what was copied stays.
+	Cancelled
+	statusEnd
+)
+
+// String is the word in status and logs.
+func (s Status) String() string {
+	switch s {
+	case Pending:
+		return "pending"
+	case Copying:
+		return "copying"
+	case Done:
+		return "done"
+	case Gone:
+		return "gone"
+	case Cancelled:
+		return "cancelled"
+	}
+	return "unknown"
+}
+
+// Finished reports that nothing is left to do for a table.
+func (s Status) Finished() bool { return s >= Done }
+
+// Kind is what began a run.
+type Kind uint8
+
+// The kinds.
+const (
+	// KindInitial copies what the publications had when the stream began.
+	KindInitial Kind = iota + 1
+	// KindAdded copies tables that came later.
+	KindAdded
+	// KindAgain copies tables that were copied before.
+	KindAgain
+	// KindRepair completes single rows.
+	KindRepair
+	kindEnd
+)
+
+// Key is the values of the key columns as Postgres prints them, in the order of the index.
+type Key []string
+
+// Range is the keys above Lo up to and including Hi; nil is no bound. Only the server
+// compares keys.
+type Range struct{ Lo, Hi Key }
+
+// Member is a table of the publications, as the catalog shows it.
+type Member struct {
+	OID          uint32
+	Schema, Name string
+	// Key is the names of the columns by which the stream names a row; none for a table
+	// without a key. KeyTypes are their type OIDs.
+	Key      []string
+	KeyTypes []uint32
+	// Identity is the replica identity.
+	Identity core.ReplicaIdentity
+	// Filtered tables have a row filter: an update can bring a row into it.
+	Filtered bool
+}
+
+// String is schema and name for people.
+func (m Member) String() string { return m.Schema + "." + m.Name }
+
+// Table is what a token says of a table.
+type Table struct {
+	Member
+	Status Status
+	// Replace empties the table at the sink before it is copied; otherwise Sweep removes
+	// at the end what this run and the stream have not touched.
+	Replace, Sweep bool
+	// Suspect: a transaction that may have made holes could be stored, and its keys may
+	// not be on the list. Whoever begins from such a token copies all ranges again.
+	Suspect bool
+	Ranges  []Range
+	Repair  []Key
+	// Rows counts what was delivered.
+	Rows uint64
+}
+
+// Source is where the rows are from. A token of another source is refused.
+type Source struct {
+	SystemIdentifier string
+	Timeline         uint32
+	Database, Slot   string
+}
+
+// State is what a token holds: a run as far as it is durable.
+type State struct {
+	RunID      [16]byte
+	Generation uint64
+	Kind       Kind
+	Source     Source
+	// Floor is the position at which the stream began, told to the sink; 0 until known.
+	Floor core.LSN
+	// Listed tells that Tables was filled: a run is armed before its slot exists and
+	// looks at the publications when the stream has begun.
+	Listed   bool
+	Paused   bool
+	Tables   []Table
+	Complete bool
+}
+
+// Everything is the range of a whole table.
+func Everything() []Range { return []Range{{}} }
