@@ -78,7 +78,7 @@ var declared = []Declaration{
 	{DeliverAfter, pipelineRoom, "a unit is durable, at the sink or in our store, and the ledger does not know", true, rows{"S5", "L4", "B4", "B9"}},
 	{IdleStored, pipelineRoom, "an idle step is durable, Postgres was not told", false, rows{"U7", "B9"}},
 	{IdleTold, pipelineRoom, "an idle step was told to Postgres", false, rows{"U7", "U19", "B9"}},
-	{StatusBefore, walRoom, "a higher position is to be told, nothing was written", true, rows{"S5", "U5"}},
+	{StatusBefore, walRoom, "a higher position is to be told, nothing was written", true, rows{"S5", "S11", "L7"}},
 	{StatusAfter, walRoom, "a higher position was told", true, rows{"U5", "U16", "U17"}},
 	{DrainBegin, pipelineRoom, "a clean stop was asked for, a unit may be in flight", false, rows{"U20", "B4"}},
 	{DrainEnd, pipelineRoom, "nothing is in flight, the last status is not sent", false, rows{"U20", "B4"}},

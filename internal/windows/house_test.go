@@ -81,7 +81,10 @@ func (h *house) line(ok bool, text string) {
 }
 
 // onePassage are points that a process passes once.
-var onePassage = map[failpoint.Point]bool{failpoint.DrainBegin: true, failpoint.DrainEnd: true}
+var onePassage = map[failpoint.Point]bool{
+	failpoint.DrainBegin: true, failpoint.DrainEnd: true,
+	failpoint.SnapshotSlot: true, failpoint.SnapshotCopied: true, failpoint.SnapshotCompleted: true,
+}
 
 // fired asks which declared points of the whole groups no row has hit, and which only at
 // their first passage in a process or only at a later one.
