@@ -9,7 +9,7 @@ import (
 
 // together is how many cases run at once. Each holds two or three of a server's 40
 // slots, and most of its time waits for Postgres.
-const together = "6"
+const together = "8"
 
 func TestMain(m *testing.M) {
 	flag.Parse()

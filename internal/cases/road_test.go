@@ -54,6 +54,10 @@ type way struct {
 	before, after func(to core.LSN) error
 	// adjust changes the options last.
 	adjust func(*pipeline.Options)
+	// resumes: the sink keeps the resume state.
+	resumes bool
+	// away says that the server may be stopped while the sink stores something.
+	away bool
 	// waits says that streaming is not expected to begin.
 	waits bool
 }
@@ -96,6 +100,9 @@ func (s *scene) road(w way) *road {
 	if w.schemaChanges {
 		r.sink.Caps.Set |= core.NewCapabilitySet(core.CapSchemaChange)
 	}
+	if w.resumes {
+		r.sink.Caps.Set |= core.NewCapabilitySet(core.CapResumeState)
+	}
 	if w.messages {
 		r.sink.Caps.Set |= core.NewCapabilitySet(core.CapMessage)
 	}
@@ -134,6 +141,8 @@ func (r *road) sample() {
 	}
 	confirmed, err := r.slotPosition()
 	switch {
+	case err != nil && r.away:
+		return
 	case err != nil:
 		r.Errorf("the slot cannot be looked at: %v", err)
 	case confirmed > durable:

@@ -46,6 +46,23 @@ func eachAlone(t *testing.T, f func(s *scene)) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) { f(newScene(t, pg)) })
 }
 
+// eachSpare runs a case on every major from one on, on the server that may be bent.
+func eachSpare(t *testing.T, from int, f func(s *scene)) {
+	t.Helper()
+	t.Parallel()
+	majors, err := pgtest.Majors()
+	require.NoError(t, err)
+	for _, major := range majors {
+		if major < from {
+			continue
+		}
+		t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) {
+			t.Parallel()
+			f(newScene(t, pgtest.Spare(t, major)))
+		})
+	}
+}
+
 func newScene(t *testing.T, pg *pgtest.Server) *scene {
 	s := &scene{T: t, major: pg.Major, db: pg.Database(t)}
 	s.app = s.session("postgres", pinned)
@@ -58,6 +75,20 @@ func newScene(t *testing.T, pg *pgtest.Server) *scene {
 func (s *scene) sql(statements ...string) {
 	s.Helper()
 	s.app.sql(statements...)
+}
+
+// eventually waits for a fact at the server.
+func (s *scene) eventually(what string, fact func() bool) {
+	s.Helper()
+	require.Eventually(s, fact, patience, 5*time.Millisecond, what)
+}
+
+// released waits until nobody reads from the slot: a walsender lives on for a moment.
+func (r *road) released() {
+	r.Helper()
+	r.eventually("the slot is released", func() bool {
+		return r.app.one("select count(*) from pg_replication_slots where active and slot_name="+literal(r.slot)) == "0"
+	})
 }
 
 // mark writes a transaction and waits until every road has delivered it, and with it
@@ -102,6 +133,30 @@ func (s *scene) done() {
 	}
 }
 
+// set changes a setting of a spare server; one that a reload does not change needs a
+// restart, after which there is a new session.
+func (s *scene) set(name, value string) {
+	s.Helper()
+	s.sql("alter system set "+name+" = "+literal(value), "select pg_reload_conf()")
+}
+
+func (s *scene) restart() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(s, s.db.Server.Restart(ctx))
+	s.again()
+}
+
+// again gives the application and the watchers new sessions.
+func (s *scene) again() {
+	s.Helper()
+	s.app = s.session("postgres", pinned)
+	for _, r := range s.roads {
+		r.watch.replace(s.session("postgres", pinned))
+	}
+}
+
 // session is a connection that speaks the simple protocol, so that every value comes as
 // the text that Postgres prints.
 type session struct {
@@ -140,6 +195,12 @@ func (s *scene) dsn(role string) string {
 	require.NoError(s, err)
 	u.User = url.User(role)
 	return u.String()
+}
+
+func (c *session) replace(by *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = by.conn
 }
 
 func (c *session) sql(statements ...string) {

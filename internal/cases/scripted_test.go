@@ -35,11 +35,17 @@ const begin = core.LSN(0x2000000)
 // eachScripted runs a case against a scripted server of every major.
 func eachScripted(t *testing.T, f func(s *scripted)) {
 	t.Helper()
+	eachScriptedAt(t, begin, f)
+}
+
+// eachScriptedAt has the slot stand elsewhere.
+func eachScriptedAt(t *testing.T, at core.LSN, f func(s *scripted)) {
+	t.Helper()
 	t.Parallel()
 	for major := 14; major <= 18; major++ {
 		t.Run(fmt.Sprintf("as%d", major), func(t *testing.T) {
-			s := begun(t, major, func(conn net.Conn) net.Conn { return conn })
-			s.told(begin)
+			s := begun(t, major, at, func(conn net.Conn) net.Conn { return conn })
+			s.told(at)
 			f(s)
 		})
 	}
@@ -47,10 +53,10 @@ func eachScripted(t *testing.T, f func(s *scripted)) {
 
 // begun has sent the answer to START_REPLICATION. The sidecar's end of its connections
 // is what conn makes of it.
-func begun(t *testing.T, major int, conn func(net.Conn) net.Conn) *scripted {
+func begun(t *testing.T, major int, at core.LSN, conn func(net.Conn) net.Conn) *scripted {
 	server := waltest.NewServer(waltest.State{
-		Version: fmt.Sprintf("%d.2", major), Publications: []string{"p"},
-		Slot: &waltest.Slot{Plugin: "pgoutput", Type: "logical", Database: "source", WALStatus: "reserved", ConfirmedFlush: begin.String()},
+		Version: fmt.Sprintf("%d.2", major), WALEnd: (at + 1<<20).String(), Publications: []string{"p"},
+		Slot: &waltest.Slot{Plugin: "pgoutput", Type: "logical", Database: "source", WALStatus: "reserved", ConfirmedFlush: at.String()},
 	})
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		client, err := server.Dial(ctx, network, address)
@@ -60,7 +66,7 @@ func begun(t *testing.T, major int, conn func(net.Conn) net.Conn) *scripted {
 		return conn(client), nil
 	}
 	s := &scripted{T: t, sink: sinktest.NewMemory(), ended: make(chan error, 1)}
-	s.sink.SetStored(core.Checkpoint{Position: begin})
+	s.sink.SetStored(core.Checkpoint{Position: at})
 	p, err := pipeline.New(pipeline.Options{
 		Source: wal.Options{DSN: waltest.DSN, Slot: "s", Publications: []string{"p"}, DialFunc: dial, StatusInterval: 10 * time.Millisecond},
 		Sink:   s.sink, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -169,7 +175,7 @@ func insertOf(oid uint32, id string) []byte {
 func TestZ03ChangesBesideTheAnswer(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
-	s := begun(t, 17, func(conn net.Conn) net.Conn { return &late{Conn: conn, arrived: arrived} })
+	s := begun(t, 17, begin, func(conn net.Conn) net.Conn { return &late{Conn: conn, arrived: arrived} })
 	s.send(beginOf(begin+0x100, 7), relationOf(5, "z03"), insertOf(5, "1"), commitOf(begin+0x100, begin+0x130))
 	close(arrived)
 	require.True(t, s.sink.WaitFor(10*time.Second, func(list []sinktest.Transaction) bool { return len(list) == 1 }),
