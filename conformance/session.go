@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
@@ -105,7 +106,7 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.o.Target.Start(ctx); err != nil && !errors.Is(err, ErrNoLifecycle) {
 		return fmt.Errorf("start the sink: %w", err)
 	}
-	l, err := dial(s.o.Target.Address(), func(*answer) {})
+	l, err := s.dial(func(*answer) {})
 	if err != nil {
 		return err
 	}
@@ -174,4 +175,16 @@ func match(pattern string, c *Case) bool {
 		return strings.HasPrefix(c.ID, head) && strings.HasSuffix(c.ID, tail) && len(c.ID) >= len(head)+len(tail)
 	}
 	return false
+}
+
+// dial makes a connection to the sink, with the transport and token that were given.
+func (s *session) dial(seen func(*answer)) (*link, error) {
+	if s.o.TLS == nil {
+		return dial(s.o.Target.Address(), seen)
+	}
+	c, err := s.o.TLS.credentials(nil)
+	if err != nil {
+		return nil, err
+	}
+	return dial(s.o.Target.Address(), seen, grpc.WithTransportCredentials(c), grpc.WithPerRPCCredentials(bearer(s.o.TLS.Token)))
 }

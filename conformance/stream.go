@@ -206,7 +206,9 @@ func (s *stream) accept(u *unit, out *outcome, before tally) {
 		s.t.differs(u.called+" answers another position", lsnText(want), lsnText(found))
 	}
 	s.apply(u)
-	s.t.session.witness.count(s.t.of.ID, u.called, s.t.model.counts.since(before), out.counts)
+	if !u.uncounted {
+		s.t.session.witness.count(s.t.of.ID, u.called, s.t.model.counts.since(before), out.counts)
+	}
 }
 
 // apply is what a stored unit does to the model.

@@ -116,7 +116,7 @@ func (t *Trial) seen(a *answer) {
 
 // open is a new connection to the sink, closed with the trial.
 func (t *Trial) open() *link {
-	l, err := dial(t.session.o.Target.Address(), t.seen)
+	l, err := t.session.dial(t.seen)
 	t.need(err)
 	t.links = append(t.links, l)
 	return l
@@ -128,6 +128,7 @@ func (t *Trial) up() *sinkv1.GetCapabilitiesResponse {
 	if err != nil {
 		t.fail(&Failure{What: "the sink does not answer: " + err.Error()})
 	}
+	t.session.caps = caps
 	for _, s := range t.streams {
 		s.instance = caps.GetInstanceId()
 	}

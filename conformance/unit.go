@@ -27,6 +27,8 @@ type unit struct {
 	link       *link
 	// edit changes the request before it is sent, in ways that no sidecar would.
 	edit func(*request)
+	// uncounted: nobody knows what this attempt changes.
+	uncounted bool
 	// called is the call that carried it, once sent.
 	called string
 }

@@ -1,0 +1,195 @@
+package conformance
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+)
+
+func atm(id, title, reason string, needs Need, run func(*Trial), rules ...string) Case {
+	return Case{
+		ID: id, Level: Must, Profile: Core, Needs: NeedProbe | needs, Rules: rules,
+		Title: title, Reason: reason, Run: run,
+		Expect: "rows and position are both as before the call, or both as after it; made again, the call gives the same end",
+		Cause:  "rows and position in two store transactions",
+	}
+}
+
+var atmCases = []Case{
+	atm("ATM-001", "crash points of a unit: an update and two inserts; of a replayed overlap",
+		"a crash between rows and position loses a transaction or repeats it", NeedCrash, atmUnit, "S-102", "S-113"),
+	atm("ATM-002", "crash points of a unit over three tables with a truncate",
+		"what a store commits by table is torn by a crash", NeedCrash, atmTables, "S-102", "S-501"),
+	{
+		ID: "ATM-003", Level: Must, Profile: Large, Needs: NeedProbe | NeedCrash,
+		Capabilities: []sinkv1.Capability{sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION},
+		Rules:        []string{"S-102", "S-601"},
+		Title:        "crash points of a transaction in frames", Reason: "staged frames must not survive as rows",
+		Expect: "both before, or both after", Cause: "frames that are applied as they come", Run: atmLarge,
+	},
+	{
+		ID: "ATM-004", Level: Must, Profile: Core, Needs: NeedProbe | NeedLifecycle, Rules: []string{"S-102"},
+		Title:   "kills spread over the time of a call",
+		Reason:  "where calls cannot be counted, time is the only knife",
+		LeftOut: "a way to do ATM-001 to ATM-003, which say \"sampled\" then, and no case of its own",
+	},
+	{
+		ID: "ATM-005", Level: Must, Profile: Core, Needs: NeedProbe | NeedProxy, Rules: []string{"S-102", "S-101"},
+		Title:  "the connection to the store is cut after the n-th write",
+		Reason: "a commit whose answer was lost is neither done nor undone to who sent it",
+		Expect: "both before, or both after, and the sink goes on by itself",
+		Cause:  "a retry inside the sink, or a connection that is never made anew", Run: atmUnit,
+	},
+	atm("ATM-006", "a broken change in the middle of a unit", "a refused unit must leave nothing, or its replay repeats the part",
+		0, atmMiddle, "S-113", "S-116"),
+	{
+		ID: "ATM-007", Level: Should, Profile: Core, Needs: NeedProbe, Kind: sinkv1.SinkKind_SINK_KIND_STATE_MIRROR,
+		Rules: []string{"S-501"}, Title: "somebody reads while a large unit is stored",
+		Reason: "a reader should see transactions whole", Expect: "all of the unit, or nothing",
+		Cause: "autocommit", Run: atmReader,
+	},
+	atm("ATM-008", "crash, then the same transactions in other groups",
+		"a recovery that trusts what was staged commits half a unit", NeedCrash, atmRegroup, "S-102", "S-503"),
+	{
+		ID: "ATM-009", Level: Must, Profile: Core, Title: "crash points of an idempotent apply",
+		LeftOut: "this contract knows no mode in which rows and position are stored apart",
+	},
+	{
+		ID: "ATM-010", Level: Must, Profile: Core, Title: "crash points of an apply at least once",
+		LeftOut: "this contract knows no such mode where the sink keeps the position; see LIB-009",
+	},
+}
+
+// mix is the unit whose crash points are visited: an update and two inserts.
+func mix(s *stream, table *shape) *txn {
+	return s.tx(update(table, 1, "new", "new"), insert(table, 2, "b", null), insert(table, 3, "c", "c"))
+}
+
+func atmUnit(t *Trial) {
+	t.crash("unit of an update and two inserts", func() *scene {
+		table, s := t.basic(), t.stream()
+		s.deliver(s.tx(insert(table, 1, "old", "old")))
+		return t.delivery(s, mix(s, table))
+	})
+	if !t.has(sinkv1.Capability_CAPABILITY_BATCH) {
+		return
+	}
+	t.crash("overlap of two transactions, one of them stored", func() *scene {
+		table, s := t.basic(), t.stream()
+		first := s.tx(insert(table, 1, "old", "old"))
+		s.deliver(first)
+		return t.delivery(s, first, mix(s, table))
+	})
+}
+
+func atmTables(t *Trial) {
+	t.crash("unit over three tables with a truncate", func() *scene {
+		s := t.stream()
+		a, b := t.basic(), t.table("second", "id int4 key", "name text")
+		c := t.table("third", "id int4 key", "name text")
+		s.deliver(s.tx(insert(a, 1, "a", null), insert(b, 1, "b"), insert(c, 1, "c"), insert(c, 2, "c")))
+		return t.delivery(s, s.tx(insert(a, 2, "a", "a"), truncate(c), remove(b, 1), insert(b, 2, "b"), insert(c, 3, "new")))
+	})
+}
+
+func atmLarge(t *Trial) {
+	t.crash("transaction in frames", func() *scene {
+		table, s := t.basic(), t.stream()
+		s.deliver(s.tx(insert(table, 1, "old", "old")))
+		tx := mix(s, table)
+		frames := s.large(tx, 1)
+		u := &unit{txs: []*txn{tx}, checkpoint: tx.end}
+		return &scene{
+			stream: s,
+			act:    func(ctx context.Context) error { return t.frames(ctx, frames...) },
+			done:   func() { s.apply(u) },
+			redo:   func() { s.claim(); s.deliverLarge(tx, 2) },
+		}
+	})
+}
+
+func atmMiddle(t *Trial) {
+	table, s := t.basic(), t.stream()
+	s.deliver(s.tx(insert(table, 1, "a", null)))
+	var changes []change
+	for i := range 100 {
+		changes = append(changes, insert(table, 10+i, t.canary("b"), null))
+	}
+	u := s.unit(s.tx(changes...))
+	u.edit = func(r *request) { r.transactions[0].Changes[50].RelationIndex = 77 }
+	s.refused(u, codes.InvalidArgument, "")
+	t.verify("after a unit that was refused in its middle")
+	u.edit = nil
+	s.settle(u)
+	t.verify("after the same unit, whole")
+}
+
+func atmReader(t *Trial) {
+	rows := map[Effort]int{Quick: 3000, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
+	table, s := t.table("wide", "id int4 key", "name text"), t.stream()
+	s.deliver(s.tx(insert(table, -1, "a")))
+	var changes []change
+	for i := range rows {
+		changes = append(changes, insert(table, i, "b"))
+	}
+	u := s.unit(s.tx(changes...))
+	r, q := s.pick(u), s.build(u)
+	var out *outcome
+	var err error
+	var done sync.WaitGroup
+	ended := make(chan struct{})
+	done.Go(func() {
+		out, err = s.post(t.ctx, u, r, q)
+		close(ended)
+	})
+	reads, torn := 0, -1
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		have, readErr := t.session.o.Probe.ReadTable(t.ctx, table.name().schema, table.name().table)
+		if readErr == nil {
+			reads++
+			if n := len(have.Rows); n != 1 && n != rows+1 {
+				torn = n
+			}
+		}
+		pause(t.ctx, 5)
+	}
+	done.Wait()
+	if err != nil {
+		t.failed("%s of %d rows is refused: %v", u.called, rows, err)
+	}
+	if torn >= 0 {
+		t.failed("a reader saw %d of %d rows", torn, rows+1)
+	}
+	t.note("%d reads meanwhile", reads)
+	s.accept(u, out, t.model.counts)
+	t.verify("after a large unit")
+}
+
+func atmRegroup(t *Trial) {
+	t.crash("two transactions, redelivered one by one with a third", func() *scene {
+		table, s := t.basic(), t.stream()
+		s.deliver(s.tx(insert(table, 1, "old", "old")))
+		one, two := s.tx(insert(table, 5, "five", null), remove(table, 1)), s.tx(insert(table, 1, "again", null), insert(table, 6, "six", null))
+		sc := t.delivery(s, one, two)
+		if !s.batches() {
+			sc = t.delivery(s, one)
+			two = s.tx(insert(table, 7, "seven", null))
+		}
+		sc.redo = func() {
+			s.claim()
+			s.deliver(one)
+			if s.batches() {
+				s.deliver(two)
+			}
+		}
+		return sc
+	})
+}

@@ -1,0 +1,100 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+)
+
+type frame = sinkv1.HandleLargeTransactionRequest
+
+func largeBegin(c *sinkv1.StreamContext, expected *uint64, t *txn) *frame {
+	return &frame{Frame: &sinkv1.HandleLargeTransactionRequest_Begin{Begin: &sinkv1.LargeBegin{
+		Context: c, ExpectedCheckpoint: expected, Xid: t.xid, CommitLsn: t.commit,
+		CommitTime: timestamppb.New(sourceClock),
+	}}}
+}
+
+func largeRelation(r *sinkv1.Relation) *frame {
+	return &frame{Frame: &sinkv1.HandleLargeTransactionRequest_Relation{Relation: r}}
+}
+
+func largeChanges(first int, changes []*sinkv1.Change) *frame {
+	return &frame{Frame: &sinkv1.HandleLargeTransactionRequest_Changes{
+		Changes: &sinkv1.LargeChanges{FirstChangeIndex: uint64(first), Changes: changes},
+	}}
+}
+
+func largeCommit(t *txn, count int) *frame {
+	return &frame{Frame: &sinkv1.HandleLargeTransactionRequest_Commit{Commit: &sinkv1.LargeCommit{
+		EndLsn: t.end, CheckpointLsn: &t.end, ChangeCount: uint64(count),
+	}}}
+}
+
+// large makes the frames of a transaction, per changes each.
+func (s *stream) large(t *txn, per int) []*frame {
+	frames := []*frame{largeBegin(s.context(), s.durable, t)}
+	var rels relations
+	var changes []*sinkv1.Change
+	for _, c := range t.changes {
+		changes = append(changes, rels.change(c))
+	}
+	for _, r := range rels.list {
+		frames = append(frames, largeRelation(r))
+	}
+	for first := 0; first < len(changes); first += per {
+		frames = append(frames, largeChanges(first, changes[first:min(first+per, len(changes))]))
+	}
+	return append(frames, largeCommit(t, len(changes)))
+}
+
+// frames sends frames and closes the stream.
+func (t *Trial) frames(ctx context.Context, frames ...*frame) error {
+	_, err := t.sendFrames(ctx, nil, frames...)
+	return err
+}
+
+// sendFrames sends frames, calls between before the last, and closes the stream.
+func (t *Trial) sendFrames(ctx context.Context, between func(), frames ...*frame) (*outcome, error) {
+	ctx, cancel := t.deadline(ctx)
+	defer cancel()
+	start := time.Now()
+	stream, err := t.link.sink.HandleLargeTransaction(ctx)
+	if err != nil {
+		return nil, ended("HandleLargeTransaction", start, err, stream, t.seen)
+	}
+	for i, f := range frames {
+		if between != nil && i == len(frames)-1 {
+			between()
+		}
+		if err := stream.Send(f); err != nil { // the answer says why
+			break
+		}
+	}
+	out, err := stream.CloseAndRecv()
+	if err := ended("HandleLargeTransaction", start, err, stream, t.seen); err != nil {
+		return nil, err
+	}
+	return &outcome{checkpoint: out.CheckpointLsn, counts: out.GetCounts()}, nil
+}
+
+// deliverLarge sends one transaction in frames, which must be answered OK.
+func (s *stream) deliverLarge(t *txn, per int) {
+	before := s.t.model.counts
+	u := &unit{txs: []*txn{t}, checkpoint: t.end, called: "HandleLargeTransaction"}
+	out, err := s.t.sendFrames(s.t.ctx, nil, s.large(t, per)...)
+	if err != nil {
+		s.t.failed("HandleLargeTransaction is refused: %v", err)
+	}
+	s.accept(u, out, before)
+}
+
+// refusedLarge sends frames that must be refused.
+func (s *stream) refusedLarge(code codes.Code, reason string, frames ...*frame) {
+	_, err := s.t.sendFrames(s.t.ctx, nil, frames...)
+	s.t.mustRefuse("HandleLargeTransaction", err, code, reason)
+}

@@ -1,0 +1,39 @@
+package conformance
+
+import "sync"
+
+// outputMax is how much of a sink's output is kept.
+const outputMax = 16 << 10
+
+// output keeps the last of what a sink prints. It takes everything at once, so a sink that
+// floods its output is neither held up nor held in memory.
+type output struct {
+	mu   sync.Mutex
+	kept []byte
+	lost bool
+}
+
+// Write keeps the end of p; it never fails.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := len(p)
+	if len(p) > outputMax {
+		p, o.lost = p[len(p)-outputMax:], true
+	}
+	if over := len(o.kept) + len(p) - outputMax; over > 0 {
+		o.kept, o.lost = append(o.kept[:0], o.kept[over:]...), true
+	}
+	o.kept = append(o.kept, p...)
+	return n, nil
+}
+
+// String is what was kept; "..." stands for what came before.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost {
+		return "..." + string(o.kept)
+	}
+	return string(o.kept)
+}
