@@ -81,8 +81,15 @@ func (m *Managed) Ended() string {
 func (m *Managed) Start(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.process != nil && m.process.Ended() == "" {
-		return nil
+	if m.process != nil {
+		if m.process.Ended() == "" {
+			return nil
+		}
+		select { // until what it left behind is gone
+		case <-m.process.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if err := os.Remove(m.socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
