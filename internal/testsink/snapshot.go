@@ -12,6 +12,9 @@ import (
 func (s *Store) LoadSnapshot(in sink.StoreTx) (sink.SnapshotRow, error) {
 	t := in.(*tx)
 	row := sink.SnapshotRow{Stream: t.stream}
+	if err := t.begin(); err != nil { // it uses the arguments
+		return row, err
+	}
 	t.args.reset()
 	t.args.text(t.stream)
 	rows, err := t.ask(`SELECT generation, token FROM testsink.snapshot WHERE stream = $1`)
