@@ -21,7 +21,12 @@ type Published struct {
 
 // membership compares what is published with what was published before. It outlives
 // sessions: what changed while there was none is told as well.
-type membership struct{ before map[uint32]wal.PublishedTable }
+type membership struct {
+	before map[uint32]wal.PublishedTable
+	gone   map[tableName]uint32 // OIDs of tables that left
+}
+
+type tableName struct{ schema, table string }
 
 // look takes what is published now and returns a line for each change that leaves the
 // sink without rows, tables in order of their names.
@@ -31,29 +36,32 @@ func (m *membership) look(now map[uint32]wal.PublishedTable) (lines []string) {
 	if before == nil {
 		return nil
 	}
-	type name struct{ schema, table string }
-	present := map[name]uint32{}
-	for oid, t := range now {
-		present[name{t.Schema, t.Name}] = oid
+	if m.gone == nil {
+		m.gone = map[tableName]uint32{}
 	}
 	for _, oid := range sortedByName(before) {
 		t := before[oid]
 		if _, still := now[oid]; still {
 			continue
 		}
-		if other, replaced := present[name{t.Schema, t.Name}]; replaced {
-			lines = append(lines, fmt.Sprintf("%q.%q is another table now (OID %d, before %d): rows of the old one are gone at the source, and no message said so",
-				t.Schema, t.Name, other, oid))
-			continue
-		}
+		m.gone[tableName{t.Schema, t.Name}] = oid
 		lines = append(lines, fmt.Sprintf("%q.%q is no longer published: its changes do not reach the sink", t.Schema, t.Name))
 	}
 	for _, oid := range sortedByName(now) {
 		t := now[oid]
-		if _, known := before[oid]; known || !t.Chosen {
+		name := tableName{t.Schema, t.Name}
+		other, replaces := m.gone[name]
+		delete(m.gone, name)
+		if _, known := before[oid]; known {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%q.%q is published now: rows that it held before do not reach the sink", t.Schema, t.Name))
+		switch {
+		case replaces && other != oid:
+			lines = append(lines, fmt.Sprintf("%q.%q is another table now (OID %d, before %d): no message said that the rows of the old one are gone",
+				t.Schema, t.Name, oid, other))
+		case t.Chosen:
+			lines = append(lines, fmt.Sprintf("%q.%q is published now: rows that it held before do not reach the sink", t.Schema, t.Name))
+		}
 	}
 	return lines
 }
