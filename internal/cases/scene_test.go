@@ -39,6 +39,23 @@ func each(t *testing.T, f func(s *scene)) {
 	})
 }
 
+// eachFrom is each for what older majors do not have.
+func eachFrom(t *testing.T, first int, f func(s *scene)) {
+	t.Helper()
+	t.Parallel()
+	majors, err := pgtest.Majors()
+	require.NoError(t, err)
+	for _, major := range majors {
+		if major < first {
+			continue
+		}
+		t.Run(fmt.Sprintf("pg%d", major), func(t *testing.T) {
+			t.Parallel()
+			f(newScene(t, pgtest.Shared(t, major)))
+		})
+	}
+}
+
 // eachAlone is each for a case that must have the server to itself: no other case's WAL
 // may come between its own.
 func eachAlone(t *testing.T, f func(s *scene)) {
