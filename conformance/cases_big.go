@@ -71,6 +71,13 @@ func (s *stream) sized(table *shape, size int) *unit {
 	u.road = s.pick(u)
 	measure := func() int {
 		q := s.build(u)
+		if u.road == roadPrepared {
+			return proto.Size(&sinkv1.PrepareRequest{
+				Context: q.context, Gid: s.gid(), CheckpointLsn: q.checkpoint, Unit: &sinkv1.PrepareRequest_Transactions{
+					Transactions: &sinkv1.TransactionsUnit{Relations: q.relations, Transactions: q.transactions},
+				},
+			})
+		}
 		return proto.Size(&sinkv1.HandleBatchRequest{
 			Context: q.context, ExpectedCheckpoint: q.expected, CheckpointLsn: q.checkpoint,
 			Relations: q.relations, Transactions: q.transactions,

@@ -147,6 +147,7 @@ func (t *Trial) chunkScene(s *stream, u chunk) *scene {
 		act:    func(ctx context.Context) error { return s.sendChunk(ctx, u) },
 		done:   func() { t.model.chunk(s.id, u) },
 		redo:   func() { s.claim(); s.put(u) },
+		twice:  true,
 	}
 }
 

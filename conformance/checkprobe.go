@@ -63,7 +63,7 @@ func tryProbe(t *Trial) {
 	two.deliver(two.tx(insert(table, 3, "b", "c")))
 	t.shows("as the probe reads what another stream wrote")
 	if t.session.lifecycle() && p.WorksStopped() {
-		two.read()
+		t.up()
 		t.kill()
 		t.shows("as the probe reads them while the sink is stopped")
 		t.restart()

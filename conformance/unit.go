@@ -15,6 +15,8 @@ const (
 	roadAny road = iota
 	roadTransaction
 	roadBatch
+	// roadPrepared is Prepare and CommitPrepared.
+	roadPrepared
 )
 
 // unit is what one call stores. The zero of checkpoint leaves the field out.
@@ -70,6 +72,8 @@ func (s *stream) pick(u *unit) road {
 	batch := s.t.has(sinkv1.Capability_CAPABILITY_BATCH) && s.owner != sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SIDECAR
 	r := u.road
 	switch {
+	case s.t.session.onlyTwoPhase():
+		r = roadPrepared
 	case r != roadAny:
 	case len(u.txs) > 1 || !single:
 		r = roadBatch
@@ -79,10 +83,7 @@ func (s *stream) pick(u *unit) road {
 		s.sent++
 		r = roadTransaction + road(s.sent%2)
 	}
-	u.called = "HandleTransaction"
-	if r == roadBatch {
-		u.called = "HandleBatch"
-	}
+	u.called = [...]string{"", "HandleTransaction", "HandleBatch", "Prepare"}[r]
 	return r
 }
 
@@ -106,15 +107,15 @@ func (s *stream) build(u *unit) *request {
 // send sends a unit once and changes nothing here. It may be called from any goroutine
 // when the request was built before, see post.
 func (s *stream) send(ctx context.Context, u *unit) (*outcome, error) {
-	if s.t.session.onlyTwoPhase() {
-		return s.sendPrepared(ctx, u)
-	}
 	r := s.pick(u)
 	return s.post(ctx, u, r, s.build(u))
 }
 
 // post sends a request that was built.
 func (s *stream) post(ctx context.Context, u *unit, r road, q *request) (*outcome, error) {
+	if r == roadPrepared {
+		return s.sendPrepared(ctx, u, q)
+	}
 	ctx, cancel := s.t.deadline(ctx)
 	defer cancel()
 	l := u.link
@@ -176,13 +177,15 @@ func (s *stream) gid() string {
 }
 
 // sendPrepared carries a unit to a sink that has two-phase delivery alone.
-func (s *stream) sendPrepared(ctx context.Context, u *unit) (*outcome, error) {
-	u.called = "Prepare"
-	q := s.build(u)
+func (s *stream) sendPrepared(ctx context.Context, u *unit, q *request) (*outcome, error) {
 	ctx, cancel := s.t.deadline(ctx)
 	defer cancel()
+	l := u.link
+	if l == nil {
+		l = s.t.link
+	}
 	gid := s.gid()
-	p, err := s.t.link.two.Prepare(ctx, &sinkv1.PrepareRequest{
+	p, err := l.two.Prepare(ctx, &sinkv1.PrepareRequest{
 		Context: q.context, Gid: gid, CheckpointLsn: q.checkpoint,
 		Unit: &sinkv1.PrepareRequest_Transactions{
 			Transactions: &sinkv1.TransactionsUnit{Relations: q.relations, Transactions: q.transactions},
@@ -191,7 +194,7 @@ func (s *stream) sendPrepared(ctx context.Context, u *unit) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.t.link.two.CommitPrepared(ctx, &sinkv1.CommitPreparedRequest{
+	_, err = l.two.CommitPrepared(ctx, &sinkv1.CommitPreparedRequest{
 		Context: s.context(), Gid: gid, Token: p.GetToken(),
 	})
 	return &outcome{checkpoint: q.checkpoint, counts: p.GetCounts()}, err

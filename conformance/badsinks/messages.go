@@ -133,6 +133,9 @@ func (s *Sink) logRow(t *tx, stream string, r *sinkv1.Relation, in *sinkv1.Row, 
 }
 
 func (s *Sink) logTruncate(t *tx, stream string, rels []*sinkv1.Relation, c *sinkv1.Change, e entry) error {
+	if c.GetTruncate() == nil {
+		return invalid("no truncate")
+	}
 	for _, index := range c.GetTruncate().GetRelationIndexes() {
 		if int(index) >= len(rels) {
 			return invalid("relation_index is out of range")

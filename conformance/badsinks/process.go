@@ -181,7 +181,11 @@ func (p *Process) Visit(ctx context.Context, plan conformance.CrashPlan) (confor
 		if err := plan.Prepare(ctx, n); err != nil {
 			return m, err
 		}
-		p.disk.arm(n, func() { _ = p.Kill(context.Background()) })
+		killed := make(chan struct{})
+		p.disk.arm(n, func() {
+			defer close(killed)
+			_ = p.Kill(context.Background())
+		})
 		err := plan.Act(ctx, n)
 		hit, calls := p.disk.disarm()
 		if !hit && err != nil {
@@ -189,6 +193,7 @@ func (p *Process) Visit(ctx context.Context, plan conformance.CrashPlan) (confor
 		}
 		point := conformance.CrashPoint{N: n, Call: "write", Side: conformance.Survived}
 		if hit {
+			<-killed
 			if err := p.again(ctx); err != nil {
 				return m, err
 			}
