@@ -148,7 +148,12 @@ func (g *guard) look(ctx context.Context) bool {
 			status.Warning = "the server may hold changes back: synchronized_standby_slots names slots that nobody reads from: " + by
 		}
 	}
-	g.pipeline.board.update(func(s *Status) { s.Guard = status })
+	g.pipeline.board.update(func(s *Status) {
+		s.Guard = status
+		if s.WALEnd = max(s.WALEnd, now); s.Durable != 0 { // the loop shows it too, when something comes
+			s.LagBytes = int64(s.WALEnd - s.Durable)
+		}
+	})
 	if status.Warning != g.warned {
 		g.warned = status.Warning
 		if status.Warning != "" {
