@@ -1,6 +1,7 @@
 package cases_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
@@ -35,14 +36,17 @@ type strand struct {
 	sent           []byte        // by the client, not yet looked at
 	greeted        bool
 	number         int
+	stream         bool // a replication connection
 }
 
 // wire makes one to the scene's server.
-func (s *scene) wire() *wire {
+func (s *scene) wire() *wire { return s.wireOn("127.0.0.1:0") }
+
+func (s *scene) wireOn(address string) *wire {
 	s.Helper()
 	u, err := url.Parse(s.db.DSN)
 	require.NoError(s, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	require.NoError(s, err)
 	l := &wire{listener: listener, target: filepath.Join(u.Query().Get("host"), ".s.PGSQL."+u.Query().Get("port")), strands: map[*strand]bool{}}
 	var group sync.WaitGroup
@@ -122,6 +126,11 @@ func (l *wire) note(c *strand, b []byte) {
 		if len(c.sent) < size {
 			return
 		}
+		if !c.greeted {
+			c.mu.Lock()
+			c.stream = bytes.Contains(c.sent[:size], []byte("replication\x00"))
+			c.mu.Unlock()
+		}
 		if c.greeted && c.sent[0] == 'd' && size == statusSize && c.sent[headerSize] == 'r' {
 			l.mu.Lock()
 			l.by = append(l.by, c.number)
@@ -176,6 +185,18 @@ func (l *wire) each(f func(*strand)) {
 
 // silence stops what there is; neither side is told. Later connections are not concerned.
 func (l *wire) silence() { l.each((*strand).hush) }
+
+// silenceStreams does so with replication connections alone.
+func (l *wire) silenceStreams() {
+	l.each(func(c *strand) {
+		c.mu.Lock()
+		stream := c.stream
+		c.mu.Unlock()
+		if stream {
+			c.hush()
+		}
+	})
+}
 
 // thaw lets pass what was held.
 func (l *wire) thaw() { l.each((*strand).speak) }
