@@ -173,7 +173,12 @@ func firstLine(b []byte) string {
 }
 
 // cleanEnv is the environment of every Postgres program started here: nothing
-// of the caller's PG* variables, and messages in English.
+// of the caller's PG* variables, and messages in English. LOCPATH, where locales
+// are found, is the caller's.
 func cleanEnv() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	env := []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC"}
+	if locales := os.Getenv("LOCPATH"); locales != "" {
+		env = append(env, "LOCPATH="+locales)
+	}
+	return env
 }

@@ -15,6 +15,12 @@ type Option func(*mainOptions)
 type mainOptions struct {
 	leaks   bool
 	ignored []goleak.Option
+	ends    []func()
+}
+
+// AtEnd runs once the shared servers are closed.
+func AtEnd(end func()) Option {
+	return func(o *mainOptions) { o.ends = append(o.ends, end) }
 }
 
 // NoLeaks makes Main fail when goroutines are left after all tests.
@@ -33,6 +39,9 @@ func Main(m *testing.M, opts ...Option) {
 	if err := errors.Join(shared.close(), spare.close()); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest: closing the shared servers:", err)
 		code = max(code, 1)
+	}
+	for _, end := range o.ends {
+		end()
 	}
 	if o.leaks && code == 0 {
 		if err := goleak.Find(o.ignored...); err != nil {
