@@ -33,6 +33,8 @@ var transient = map[string]string{
 	"40P01": "the server found a deadlock",
 	"40003": "the outcome is unknown",
 	"55P03": "the row is locked by another session",
+	// Among others a new session while the disk is full ("could not write init file").
+	"XX000": "the server has an internal error",
 }
 
 // refusals say in our words why a server refuses for good.

@@ -215,7 +215,7 @@ func TestTransient(t *testing.T) {
 
 // TestClassification: only what is listed is waited for.
 func TestClassification(t *testing.T) {
-	for _, code := range []string{"53100", "53200", "53300", "57P01", "57P02", "57P03", "57P05", "57014", "08006", "08P01", "40001", "40P01", "55P03"} {
+	for _, code := range []string{"53100", "53200", "53300", "57P01", "57P02", "57P03", "57P05", "57014", "08006", "08P01", "40001", "40P01", "55P03", "XX000"} {
 		requireUnavailable(t, pgstore.Classify("advance", code), code)
 	}
 	for _, code := range []string{"42501", "42P01", "3D000", "28P01", "28000", "25006", "23514", "XX001", "58030", "57P04", "53400", ""} {
