@@ -45,6 +45,9 @@ type Intent struct {
 	AdoptSlot bool
 	// Snapshot is how the rows reach the sink that exist before the slot does.
 	Snapshot Snapshot
+	// Armed: an incremental snapshot is stored as begun, so that a slot without a position
+	// is the one that it was begun for.
+	Armed bool
 	// SnapshotRedo: the slot of an initial snapshot that was not completed may be dropped.
 	SnapshotRedo bool
 }
@@ -111,11 +114,11 @@ func Decide(stored Stored, slot Slot, intent Intent) (Action, error) {
 		return Resume, nil
 	case stored == At:
 		return 0, halt(core.HaltSlotMissing, "there is a checkpoint and the slot does not exist")
-	case slot.Present && intent.AdoptSlot:
+	case slot.Present && (intent.AdoptSlot || intent.Armed):
 		return StoreBase, nil
 	case stored == Absent && slot.Present:
 		return 0, halt(core.HaltCheckpointMissing, "the slot exists and no checkpoint is stored")
-	case !intent.GoForward:
+	case !intent.GoForward && intent.Snapshot != SnapshotIncremental:
 		return 0, halt(core.HaltGoForwardRequired, "the checkpoint is empty and the sink is a state mirror")
 	case stored == Claimed && slot.Present:
 		return StoreBase, nil

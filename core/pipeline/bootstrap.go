@@ -114,6 +114,9 @@ func (s *session) base(ctx context.Context, slot wal.SlotState, action checkpoin
 	if err != nil {
 		return err
 	}
+	if err := s.arm(ctx, claimed.Position); err != nil {
+		return err
+	}
 	base := slot.ConfirmedFlush
 	if action == checkpoint.CreateSlot {
 		p.log.Info("creating the slot", "slot", p.options.Source.Slot)

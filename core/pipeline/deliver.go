@@ -10,12 +10,13 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
-// Work is what deliver carries to the sink: exactly one of the four.
+// Work is what deliver carries to the sink: exactly one of the five.
 type Work struct {
-	Unit    *core.Unit
-	Large   *core.LargeBegin
-	Message *core.MessageUnit
-	Schema  *core.SchemaChangeUnit
+	Snapshot *core.SnapshotUnit
+	Unit     *core.Unit
+	Large    *core.LargeBegin
+	Message  *core.MessageUnit
+	Schema   *core.SchemaChangeUnit
 }
 
 // Waits of deliver while the sink has not done the work and says so.
@@ -46,6 +47,8 @@ type courier interface {
 type copier interface {
 	snapshot(ctx context.Context, u *core.SnapshotUnit) (core.Counts, error)
 	complete(ctx context.Context, u *core.SnapshotCompleteUnit) (core.Ack, error)
+	// progress makes a unit of an incremental run durable with its token.
+	progress(ctx context.Context, u *core.SnapshotUnit) error
 }
 
 // deliverer is the goroutine that owns the sink during a session: one call at a time.
@@ -82,6 +85,8 @@ func (d *deliverer) run(ctx context.Context) {
 
 func (d *deliverer) deliver(ctx context.Context, w Work) (core.Ack, error) {
 	switch {
+	case w.Snapshot != nil:
+		return core.Ack{}, d.courier.progress(ctx, w.Snapshot)
 	case w.Large != nil:
 		return d.courier.large(ctx, &feed{begin: *w.Large, frames: d.frames})
 	case w.Message != nil:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/pgoutput"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
 )
 
@@ -21,6 +22,20 @@ func (l *loop) passed(it *item) {
 		_ = failpoint.Hit(failpoint.ReadChange)
 	case pgoutput.KindCommit, pgoutput.KindStreamCommit:
 		_ = failpoint.Hit(failpoint.ReadCommit)
+	}
+}
+
+// stepPassed is behind every step of an incremental run that is durable.
+func stepPassed(step *incremental.Step) {
+	if !failpoint.Enabled || step == nil {
+		return
+	}
+	_ = failpoint.Hit(failpoint.TokenStored)
+	switch {
+	case step.Notes():
+		_ = failpoint.Hit(failpoint.RepairNoted)
+	case step.Clears():
+		_ = failpoint.Hit(failpoint.TableCleared)
 	}
 }
 

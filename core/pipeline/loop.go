@@ -22,6 +22,9 @@ type loop struct {
 	ended   error // why the stream ends; acted on once the machine has all before it
 	walEnd  core.LSN
 
+	readers *readers // nil without an incremental snapshot
+	askedAt time.Time
+
 	timer     *time.Timer
 	published time.Time
 	unshown   bool // something changed since
@@ -70,9 +73,14 @@ func (l *loop) wait(ctx context.Context) (done bool, err error) {
 	if ok {
 		pieces = l.deliver.frames
 	}
+	l.read()
 	select {
 	case l.current = <-input:
 		l.at = 0
+	case found := <-l.readers.results():
+		if err := l.found(found); err != nil {
+			return true, err
+		}
 	case pieces <- piece:
 		_ = failpoint.Hit(failpoint.LargePart)
 		if err := l.machine.PartTaken(); err != nil {
@@ -136,7 +144,7 @@ func (l *loop) feed() {
 
 // alarm is the channel of the timer, armed for the machine's next deadline.
 func (l *loop) alarm() <-chan time.Time {
-	deadline := l.machine.Deadline()
+	deadline := l.runDeadline(l.machine.Deadline())
 	if show := l.published.Add(publishInterval); l.unshown && (deadline.IsZero() || show.Before(deadline)) {
 		deadline = show
 	}
@@ -153,6 +161,7 @@ func (l *loop) answered(r result) error {
 	switch {
 	case r.err == nil:
 		idle := l.machine.flight.idle != 0
+		stepPassed(l.machine.flight.step)
 		if err := l.machine.Acked(r.ack); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
 	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/pgoutput"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
 )
 
 // linger is the least time between two units that are not full. Under dense traffic it
@@ -36,6 +37,8 @@ type Settings struct {
 	// AcceptKept lets destructive changes pass that happened while nobody looked: the
 	// operator has seen the halt and adapted the sink.
 	AcceptKept bool
+	// Run is the incremental snapshot beside the stream; nil for none.
+	Run *incremental.Run
 }
 
 // Machine decides what the sink is sent and what Postgres may be told. It is pure: no
@@ -75,8 +78,9 @@ type Counters struct {
 	LastCommit time.Time
 }
 
-// entry is one unit of work: exactly one of the five.
+// entry is one unit of work: exactly one of the six.
 type entry struct {
+	step    *incremental.Step
 	batch   *batch
 	large   *large
 	message *core.Message
@@ -102,7 +106,12 @@ func NewMachine(set Settings, asm *assembler.Assembler, now time.Time) (*Machine
 }
 
 // At tells the machine the time. It must be called before the other calls of a turn.
-func (m *Machine) At(now time.Time) { m.now = now }
+func (m *Machine) At(now time.Time) {
+	m.now = now
+	if m.set.Run != nil {
+		m.set.Run.At(now)
+	}
+}
 
 // Confirmable is the position that Postgres may be told.
 func (m *Machine) Confirmable() core.LSN { return m.ledger.Confirmable() }
@@ -127,7 +136,7 @@ func (m *Machine) room() bool {
 	case m.building != nil:
 		return len(m.building.parts) < largePartsMax
 	}
-	return len(m.queue) == 0
+	return m.waiting() == 0
 }
 
 // Receive takes the next message of the stream. What is wrong with it halts once all
@@ -173,12 +182,14 @@ func (m *Machine) committed() error {
 	}
 	if len(tx.Changes) == 0 { // a change of shape waits for the rows that it is for
 		m.idle.candidate(tx.EndLSN)
+		m.passed(tx.EndLSN)
 		return nil
 	}
 	changes := m.changes
 	m.changes = nil
 	if tx.EndLSN <= m.ledger.Confirmable() {
 		m.count.Skipped++ // the server sent what the checkpoint covers
+		m.passed(tx.EndLSN)
 		return nil
 	}
 	if err := m.ledger.Received(tx.EndLSN); err != nil {
@@ -189,6 +200,10 @@ func (m *Machine) committed() error {
 		m.seal()
 	}
 	m.tell(changes)
+	m.hears(tx.Changes)
+	if m.set.Run != nil {
+		m.set.Run.Committed(tx.XID, tx.EndLSN)
+	}
 	if m.open.empty() {
 		m.openedAt = m.now
 	}
@@ -215,6 +230,7 @@ func (m *Machine) seal() {
 	if m.open.empty() {
 		return
 	}
+	m.note()
 	m.queue = append(m.queue, &entry{batch: m.open})
 	m.open, m.spare = m.spare, nil
 	if m.open == nil {
@@ -228,6 +244,7 @@ func (m *Machine) Next() (Work, bool) {
 	if m.halted != nil || m.flight != nil {
 		return Work{}, false
 	}
+	m.advance()
 	if len(m.queue) == 0 && m.due() {
 		m.seal()
 	}
@@ -278,6 +295,8 @@ func (m *Machine) send() (Work, bool) {
 	m.queue = m.queue[1:]
 	m.flight, m.lastSent = e, m.now
 	switch {
+	case e.step != nil:
+		return m.sendStep(e.step)
 	case e.large != nil:
 		return Work{Large: e.large.begin(m.ledger.Confirmable())}, true
 	case e.schema != nil:

@@ -10,7 +10,10 @@ import (
 // checkpoint that was asked for is a breach: nothing a sink returns is ever confirmed.
 func (m *Machine) Acked(ack core.Ack) error {
 	e := m.flight
-	if e.schema != nil { // it moves no position
+	if e.schema != nil || e.step != nil { // they move no position
+		if e.step != nil {
+			m.set.Run.Stored(e.step)
+		}
 		m.flight = nil
 		return nil
 	}
@@ -69,6 +72,9 @@ func (m *Machine) settle(e *entry, ack core.Ack) {
 		m.count.Changes += e.large.changes
 		m.shapes.settle(e.large.shaped)
 		m.count.LastCommit = e.large.header.CommitTime
+		if m.set.Run != nil {
+			m.set.Run.Doubtless()
+		}
 		m.asm.Release(e.large.mark)
 	case e.batch != nil:
 		last := len(e.batch.transactions) - 1
@@ -94,6 +100,8 @@ func (m *Machine) TooBig() error {
 	m.flight = nil
 	m.ledger.NotDone()
 	switch {
+	case e.step != nil:
+		return m.stepTooBig(e.step)
 	case e.batch != nil && len(e.batch.transactions) > 1:
 		first, second := e.batch.split()
 		m.queue = append([]*entry{{batch: first}, {batch: second}}, m.queue...)

@@ -12,6 +12,7 @@ func (m *Machine) told(message core.Message) error {
 	}
 	if string(message.Prefix) == core.HeartbeatPrefix {
 		m.idle.candidate(message.LSN)
+		m.passed(message.LSN)
 		return nil
 	}
 	if message.LSN <= m.ledger.Confirmable() {

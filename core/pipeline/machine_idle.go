@@ -38,7 +38,12 @@ func (i *idle) candidate(at core.LSN) {
 // Keepalive takes the server's word that everything that commits below walEnd was sent.
 // In the middle of a transaction it says nothing.
 func (m *Machine) Keepalive(walEnd core.LSN, replyRequested bool) {
-	if _, open := m.asm.Open(); open || m.asm.InBlock() || walEnd <= m.ledger.Confirmable() {
+	_, open := m.asm.Open()
+	if open || m.asm.InBlock() {
+		return
+	}
+	m.passed(walEnd)
+	if walEnd <= m.ledger.Confirmable() {
 		return
 	}
 	if walEnd != m.idle.to || m.idle.repeats == 0 {

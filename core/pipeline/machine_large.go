@@ -56,6 +56,7 @@ func (m *Machine) grown() error {
 		m.building = &large{header: core.Transaction{
 			XID: tx.XID, CommitLSN: tx.CommitLSN, CommitTime: tx.CommitTime, Origin: tx.Origin,
 		}}
+		m.doubt(tx.XID)
 		m.queue = append(m.queue, &entry{large: m.building})
 	}
 	m.cut()
@@ -70,6 +71,7 @@ func (m *Machine) cut() {
 	}
 	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
 	m.building.changes += uint64(len(changes))
+	m.hears(changes)
 	m.noteShapes(&m.building.shaped, changes)
 }
 
@@ -98,6 +100,10 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 	}
 	l := m.building
 	m.building = nil
+	m.hears(rest.Changes)
+	if m.set.Run != nil {
+		m.set.Run.Committed(rest.XID, rest.EndLSN)
+	}
 	if len(rest.Changes) > 0 {
 		l.parts = append(l.parts, part{core.LargeFrame{Changes: rest.Changes, FirstChangeIndex: l.changes}, mark})
 		l.changes += uint64(len(rest.Changes))

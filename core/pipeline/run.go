@@ -79,6 +79,9 @@ func New(o Options) (*Pipeline, error) {
 		return nil, core.NewHalt(core.HaltConflictingStartMode, "new",
 			"a snapshot begins with a new slot: it excludes go_forward_only and adopt_slot")
 	}
+	if o.Snapshot == checkpoint.SnapshotIncremental && o.Store != nil {
+		return nil, core.NewHalt(core.HaltConfigInvalid, "new", "snapshot: incremental needs a sink that keeps its checkpoint; it excludes checkpoint_store")
+	}
 	room, err := o.room()
 	if err != nil {
 		return nil, err

@@ -165,6 +165,10 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 	if err != nil {
 		return slot, 0, err
 	}
+	armed, err := s.armed(ctx, stored)
+	if err != nil {
+		return slot, 0, err
+	}
 	state := checkpoint.StateOf(stored)
 	action, err := checkpoint.Decide(state, checkpoint.Slot{
 		Present: slot.Present, Busy: slot.Active && slot.ActivePID != s.conn.PID(),
@@ -174,7 +178,7 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 		Database:  s.source.Database,
 		GoForward: p.options.GoForwardOnly || s.caps.Kind == core.AppendLog,
 		AdoptSlot: p.options.AdoptSlot && !p.adopted,
-		Snapshot:  p.options.Snapshot, SnapshotRedo: p.options.SnapshotRedo && !p.redone,
+		Armed:     armed, Snapshot: p.options.Snapshot, SnapshotRedo: p.options.SnapshotRedo && !p.redone,
 	})
 	if halt, ok := core.AsHalt(err); ok && halt.Code == core.HaltSnapshotIncomplete {
 		incompleteCommands(halt, slot.Name)
@@ -245,7 +249,12 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 	p := s.pipeline
 	asm := s.assembler()
 	defer asm.Close()
+	run, err := s.beginRun(ctx, claimed)
+	if err != nil {
+		return err
+	}
 	machine, err := NewMachine(Settings{
+		Run:  run,
 		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
 		Messages: p.options.Source.Messages, Claimed: claimed,
@@ -269,10 +278,14 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 	}
 	start("pump", &reads, reading, pump.run)
 	start("deliver", &working, ctx, d.run)
+	readers := s.newReaders(run)
+	for i := range readers.count() {
+		start("reader", &working, ctx, func(ctx context.Context) { readers.work(ctx, i) })
+	}
 	start("guard", &working, ctx, (&guard{
 		pipeline: p, catalog: s.catalog, slot: p.options.Source.Slot, holder: s.holder, lost: func(err error) { cancel(err) },
 	}).run)
-	l := &loop{session: s, machine: machine, pump: pump, deliver: d, stopReading: func() {
+	l := &loop{session: s, machine: machine, pump: pump, deliver: d, readers: readers, stopReading: func() {
 		stopReading()
 		reads.Wait()
 	}}

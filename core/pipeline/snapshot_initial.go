@@ -20,6 +20,9 @@ type Copying struct {
 	// PartPages cuts a table into ranges of so many pages, which are read side by side;
 	// 8192 (64 MiB) when zero.
 	PartPages int64
+	// ChunkRows bounds what an incremental snapshot reads under one snapshot; 2000 when
+	// zero.
+	ChunkRows int
 	// MaxXminAge halts an initial copy that has held back the source's clean-up for so many
 	// transactions; 0 has no bound.
 	MaxXminAge int64

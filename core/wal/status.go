@@ -32,7 +32,9 @@ type status struct {
 	received core.LSN
 	// asked is the WAL end of the last keepalive that wanted a reply. The server may
 	// wait until it is told that much.
-	asked   core.LSN
+	asked core.LSN
+	// ask: the next status update asks for a reply.
+	ask     bool
 	started bool
 	// told is the highest position that was written. Only failpoints ask for it.
 	told core.LSN
@@ -133,6 +135,24 @@ func (c *Conn) note(frames []Frame) {
 	}
 }
 
+// Ask makes the server tell at once how far it has read, by a keepalive behind everything
+// that it sent before.
+func (c *Conn) Ask() {
+	c.status.mu.Lock()
+	c.status.ask = true
+	c.status.mu.Unlock()
+	c.wakeWriter()
+}
+
+// asking takes the wish of Ask.
+func (s *status) asking() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ask := s.ask
+	s.ask = false
+	return ask
+}
+
 func (c *Conn) wakeWriter() {
 	select {
 	case c.status.wake <- struct{}{}:
@@ -209,7 +229,7 @@ func (c *Conn) write(last bool) error {
 			return &LostError{Op: "status", Reason: err.Error()}
 		}
 	}
-	message := appendStatus(nil, position, time.Now())
+	message := appendStatus(nil, position, time.Now(), c.status.asking())
 	if last {
 		message = append(message, 'c', 0, 0, 0, 4)
 	}
@@ -241,7 +261,7 @@ func (c *Conn) writeFailed(err error) {
 
 // appendStatus builds a CopyData message with a standby status update. Write, flush
 // and apply are one number: what is not durable was, to Postgres, never written.
-func appendStatus(b []byte, position core.LSN, now time.Time) []byte {
+func appendStatus(b []byte, position core.LSN, now time.Time, reply bool) []byte {
 	const length = 4 + 1 + 4*8 + 1
 	b = append(b, 'd')
 	b = binary.BigEndian.AppendUint32(b, length)
@@ -250,5 +270,8 @@ func appendStatus(b []byte, position core.LSN, now time.Time) []byte {
 		b = binary.BigEndian.AppendUint64(b, uint64(position))
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(now.Sub(postgresEpoch).Microseconds()))
+	if reply {
+		return append(b, 1)
+	}
 	return append(b, 0)
 }

@@ -83,6 +83,9 @@ var coreWalls = []wall{
 			if !mine || !s.under(stages...) || !isOrBelow(ours, stages...) || s.under(ours) {
 				return false
 			}
+			if s.under("core/snapshot") && isOrBelow(ours, "core/snapshot") {
+				return false // one stage of three folders
+			}
 			return !(s.under("core/assembler") && ours == "core/pgoutput") && !testSupport(s)
 		}),
 		plant: map[string]string{

@@ -35,6 +35,19 @@ const (
 	SnapshotCompleted Point = "snapshot.completed"
 )
 
+// The points of an incremental snapshot.
+const (
+	ChunkLocked   Point = "chunk.locked"
+	ChunkSnapshot Point = "chunk.snapshot"
+	ChunkSelected Point = "chunk.selected"
+	ChunkMarked   Point = "chunk.marked"
+	ChunkBuffered Point = "chunk.buffered"
+	ChunkApplied  Point = "chunk.applied"
+	TokenStored   Point = "token.stored"
+	RepairNoted   Point = "repair.noted"
+	TableCleared  Point = "table.cleared"
+)
+
 // The points of the sink that judges us, internal/testsink.
 const (
 	SinkClaim      Point = "sink.claim"
@@ -89,6 +102,16 @@ var declared = []Declaration{
 	{SnapshotCopied, pipelineRoom, "all tables are durable, the completion is not sent", false, rows{"P2"}},
 	{SnapshotCompleted, pipelineRoom, "the consistent point is durable, the stream is not begun", false, rows{"P5", "B9"}},
 
+	{ChunkLocked, chunksRoom, "a window is open and the table locked, the snapshot is not taken", false, rows{"N1"}},
+	{ChunkSnapshot, chunksRoom, "the snapshot shows what it must, no row is read", false, rows{"N1"}},
+	{ChunkSelected, chunksRoom, "the rows are read, the end of the WAL is not", false, rows{"N1", "N3"}},
+	{ChunkMarked, chunksRoom, "the chunk is whole, it is not handed over", false, rows{"N1", "N10"}},
+	{ChunkBuffered, pipelineRoom, "the chunk waits for the stream", false, rows{"N2"}},
+	{ChunkApplied, pipelineRoom, "the sink said OK to a unit of the run; a row of our own store is not written", true, rows{"N4", "N5", "N7"}},
+	{TokenStored, pipelineRoom, "unit and token are durable, the run does not know", false, rows{"N4", "N7"}},
+	{RepairNoted, pipelineRoom, "the repair list is durable, the transaction that needs it is not", false, rows{"N10"}},
+	{TableCleared, pipelineRoom, "a table is cleared, no window of it was opened", false, rows{"N1"}},
+
 	{SinkClaim, sinkRoom, "a claim arrived, its row is not locked", true, rows{"S12"}},
 	{SinkCall, sinkRoom, "a unit arrived, its transaction is not begun", true, rows{"S1", "S6", "S10", "S14", "U24", "L10"}},
 	{SinkBegun, sinkRoom, "the stream's row is locked and the epoch checked, nothing is written", true, rows{"S6", "S12"}},
@@ -99,6 +122,7 @@ var declared = []Declaration{
 
 const (
 	pipelineRoom = "core/pipeline"
+	chunksRoom   = "core/snapshot/chunks"
 	spillRoom    = "core/spill"
 	walRoom      = "core/wal"
 	sinkRoom     = "internal/testsink"

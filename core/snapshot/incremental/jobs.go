@@ -101,6 +101,12 @@ func (r *Run) Listed(members []Member) error {
 	}
 	r.state.Listed = true
 	for _, m := range members {
+		if len(m.Key) == 0 {
+			halt := core.NewHalt(core.HaltConfigInvalid, "snapshot",
+				"the table has no key by which the stream names a row: give it a primary key or a replica identity, or leave it out of the publication")
+			halt.Relation = m.String()
+			return halt
+		}
 		r.put(newTable(Table{Member: m, Status: Pending, Ranges: Everything()}, r.set.ChunkRows))
 	}
 	if s := r.encode(&Step{}); len(s.Encode()) > core.ProgressTokenMax/2 {

@@ -21,6 +21,12 @@ type Step struct {
 	rows   []core.Tuple
 }
 
+// Notes reports that the step carries the token alone.
+func (s *Step) Notes() bool { return s.kind == stepNote }
+
+// Clears reports that the step opens a table at the sink.
+func (s *Step) Clears() bool { return s.kind == stepClear }
+
 // NoteDue reports that a key came on a repair list that no step on its way makes durable.
 // Then Note must go before any transaction that was told.
 func (r *Run) NoteDue() bool { return r.version > r.covered }

@@ -1,0 +1,114 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
+)
+
+// An incremental snapshot runs beside the stream. What it sends are entries of the one
+// queue, so that they come behind every transaction that was received before them; what it
+// must know of the stream it is told here, when that is received.
+
+// hears reports a change to the run before its transaction is queued.
+func (m *Machine) hears(changes []core.Change) {
+	if m.set.Run == nil {
+		return
+	}
+	for i := range changes {
+		m.set.Run.Change(&changes[i], false)
+	}
+}
+
+// passed tells the run of a position up to which every commit has come.
+func (m *Machine) passed(at core.LSN) {
+	if m.set.Run != nil {
+		m.set.Run.Frontier(at)
+	}
+}
+
+// doubt goes ahead of a transaction that is sent in pieces.
+func (m *Machine) doubt(xid uint32) {
+	if m.set.Run == nil {
+		return
+	}
+	m.set.Run.Began(xid)
+	if step := m.set.Run.Doubt(); step != nil {
+		m.queue = append(m.queue, &entry{step: step})
+	}
+}
+
+// note goes ahead of a batch that needs it.
+func (m *Machine) note() {
+	if m.set.Run != nil && m.set.Run.NoteDue() {
+		m.queue = append(m.queue, &entry{step: m.set.Run.Note()})
+	}
+}
+
+// advance queues the next step of the run, behind all that was received.
+func (m *Machine) advance() {
+	if m.set.Run == nil || m.pending != nil || m.building != nil {
+		return
+	}
+	if step := m.set.Run.Take(); step != nil {
+		m.seal()
+		m.queue = append(m.queue, &entry{step: step})
+	}
+}
+
+// waiting is the number of queued entries that hold input back: steps of the run do not.
+func (m *Machine) waiting() int {
+	n := len(m.queue)
+	for _, e := range m.queue {
+		if e.step != nil {
+			n--
+		}
+	}
+	return n
+}
+
+func (m *Machine) sendStep(step *incremental.Step) (Work, bool) {
+	u := m.set.Run.Unit(step)
+	u.Expected = m.ledger.Confirmable()
+	return Work{Snapshot: u}, true
+}
+
+// stepTooBig sends what a chunk had to carry without its rows, and reads them again in
+// smaller chunks.
+func (m *Machine) stepTooBig(step *incremental.Step) error {
+	if instead := m.set.Run.TooBig(step); instead != nil {
+		m.queue = append([]*entry{{step: instead}}, m.queue...)
+		return nil
+	}
+	m.halted = core.NewHalt(core.HaltValueTooLarge, "HandleSnapshot", "the sink refused a unit of one row, or of none, as too big")
+	return m.halted
+}
+
+// Job is the next thing to read for the run.
+func (m *Machine) Job() (incremental.Job, bool) {
+	if m.set.Run == nil || m.halted != nil || m.pending != nil || m.asm.Replaying() {
+		return incremental.Job{}, false
+	}
+	return m.set.Run.Next()
+}
+
+// Asks reports that the run waits for the stream to name a higher position.
+func (m *Machine) Asks() bool {
+	return m.set.Run != nil && m.halted == nil && m.flight == nil && m.set.Run.Waiting()
+}
+
+// Behind tells the run that the stream is behind.
+func (m *Machine) Behind(behind bool) {
+	if m.set.Run != nil {
+		m.set.Run.Behind(behind)
+	}
+}
+
+// RunDeadline is when Job may have something to do; zero when never.
+func (m *Machine) RunDeadline() time.Time {
+	if m.set.Run == nil || m.halted != nil {
+		return time.Time{}
+	}
+	return m.set.Run.Deadline()
+}

@@ -1,0 +1,130 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+)
+
+// token is the stored progress; nil when none was ever stored. What cannot be read is a
+// halt: it never means that a run starts over.
+func (s *session) token(ctx context.Context) ([]byte, error) {
+	p := s.pipeline
+	ask, cancel := context.WithTimeout(ctx, p.doubt.deadline())
+	defer cancel()
+	token, err := p.handlers.progress.SnapshotProgress(ask, core.SnapshotProgressRequest{StreamID: p.options.StreamID, Source: s.source})
+	if err == nil {
+		return token, nil
+	}
+	err = classify("SnapshotProgress", err)
+	failed, ok := answer(err)
+	if !ok || failed.Class != core.ClassRefused && failed.Class != core.ClassTooBig && failed.Class != core.ClassBehind {
+		return nil, err
+	}
+	code := core.HaltProgressInvalid
+	if failed.Reason == core.ReasonSourceMismatch {
+		code = core.HaltSourceMismatch
+	}
+	return nil, &core.Halt{Code: code, Op: failed.Call, Detail: failed.Error(), Err: failed}
+}
+
+// progress is the stored token, read; nil when there is none.
+func (s *session) progress(ctx context.Context) (*incremental.State, error) {
+	token, err := s.token(ctx)
+	if err != nil || token == nil {
+		return nil, err
+	}
+	state, err := incremental.Decode(token)
+	if err != nil {
+		return nil, err
+	}
+	at := state.Source
+	if at.SystemIdentifier != s.source.SystemIdentifier || at.Database != s.source.Database || at.Slot != s.source.Slot {
+		return nil, core.NewHalt(core.HaltProgressInvalid, "snapshot", "the progress token belongs to another source")
+	}
+	return state, nil
+}
+
+// armed reports whether a run is stored as begun, for a start that has no position.
+func (s *session) armed(ctx context.Context, stored core.Checkpoint) (bool, error) {
+	if s.pipeline.options.Snapshot != checkpoint.SnapshotIncremental || checkpoint.StateOf(stored) == checkpoint.At {
+		return false, nil
+	}
+	state, err := s.progress(ctx)
+	return state != nil, err
+}
+
+// arm stores that tables are to be copied, before the slot is made: no crash can leave a
+// slot behind whose rows nobody thinks of.
+func (s *session) arm(ctx context.Context, claimed core.LSN) error {
+	p := s.pipeline
+	if p.options.Snapshot != checkpoint.SnapshotIncremental {
+		return nil
+	}
+	state, err := s.progress(ctx)
+	switch {
+	case err != nil:
+		return err
+	case state != nil && !state.Listed:
+		return nil // by a start before this one
+	case state != nil:
+		return core.NewHalt(core.HaltProgressInvalid, "snapshot", "a copy has begun already, and the checkpoint is empty")
+	}
+	source := snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain}
+	if err := source.Preflight(ctx, p.options.Source.Publications); err != nil {
+		return err
+	}
+	state = &incremental.State{Generation: 1, Kind: incremental.KindInitial, Source: s.runSource()}
+	_, _ = rand.Read(state.RunID[:]) // documented never to fail
+	c, err := s.courier(ctx, claimed)
+	if err != nil {
+		return err
+	}
+	return c.progress(ctx, &core.SnapshotUnit{
+		Expected: claimed, RunID: state.RunID, Generation: state.Generation, Token: state.Encode(),
+	})
+}
+
+func (s *session) runSource() incremental.Source {
+	return incremental.Source{
+		SystemIdentifier: s.source.SystemIdentifier, Timeline: s.source.Timeline,
+		Database: s.source.Database, Slot: s.source.Slot,
+	}
+}
+
+// beginRun goes on with the stored run; nil when there is none.
+func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.Run, error) {
+	p := s.pipeline
+	if p.options.Snapshot != checkpoint.SnapshotIncremental {
+		return nil, nil
+	}
+	if s.recovery {
+		return nil, core.NewHalt(core.HaltConfigInvalid, "snapshot", "snapshot: incremental reads from a primary; this source is a standby")
+	}
+	state, err := s.progress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state == nil {
+		p.log.Warn("this stream began without a snapshot: rows from before it are not copied")
+		return nil, nil
+	}
+	state.Source = s.runSource()
+	if state.Floor == 0 {
+		state.Floor = claimed
+	}
+	limits := s.caps.Limits.Resolved()
+	run := incremental.New(*state, incremental.Settings{
+		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
+	}, time.Now())
+	if run.Active() {
+		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))
+	}
+	return run, nil
+}

@@ -1,0 +1,159 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/chunks"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
+	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
+)
+
+// readers are the goroutines that read for an incremental snapshot, each with a connection
+// of its own. The loop gives a job only to one that is free.
+type readers struct {
+	all  []*chunks.Reader
+	jobs chan incremental.Job // room for every reader
+	out  chan foundJob        // room for every reader
+	busy int                  // the loop's own
+}
+
+type foundJob struct {
+	job    incremental.Job
+	result chunks.Result
+	err    error
+}
+
+func (s *session) newReaders(run *incremental.Run) *readers {
+	if run == nil {
+		return nil
+	}
+	p := s.pipeline
+	r := &readers{}
+	for range p.options.Copy.Connections {
+		r.all = append(r.all, chunks.New(chunks.Options{
+			Source:       snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain},
+			Publications: p.options.Source.Publications, SystemIdentifier: s.source.SystemIdentifier, Timeline: s.source.Timeline,
+			Describe: func(ctx context.Context, r *core.Relation) {
+				ask, cancel := context.WithTimeout(ctx, describeTimeout)
+				defer cancel()
+				_ = s.catalog.Describe(ask, r) // what could not be learned stays unset
+			},
+		}))
+	}
+	r.jobs, r.out = make(chan incremental.Job, len(r.all)), make(chan foundJob, len(r.all))
+	return r
+}
+
+func (r *readers) count() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.all)
+}
+
+// results is nil, which never gives anything, where there are no readers.
+func (r *readers) results() <-chan foundJob {
+	if r == nil {
+		return nil
+	}
+	return r.out
+}
+
+// work ends when ctx is done.
+func (r *readers) work(ctx context.Context, i int) {
+	reader := r.all[i]
+	defer reader.Close()
+	pace := newPace()
+	for {
+		var job incremental.Job
+		select {
+		case job = <-r.jobs:
+		case <-ctx.Done():
+			return
+		}
+		result, err := reader.Do(ctx, job)
+		if err != nil && !errors.Is(err, chunks.ErrAgain) {
+			sleep(ctx, pace.NextBackOff()) // the server is away, or something is wrong
+		} else {
+			pace.Reset()
+		}
+		r.out <- foundJob{job, result, err} // room for one from everybody
+	}
+}
+
+// read gives free readers what there is to read.
+func (l *loop) read() {
+	if l.readers == nil || l.ended != nil {
+		return
+	}
+	behind := max(l.walEnd, core.LSN(l.session.pipeline.heard.Load()))
+	l.machine.Behind(behind > l.machine.Received()+catchingUpBytes)
+	for l.readers.busy < len(l.readers.all) {
+		job, ok := l.machine.Job()
+		if !ok {
+			break
+		}
+		l.readers.busy++
+		l.readers.jobs <- job
+	}
+	if l.machine.Asks() && time.Since(l.askedAt) >= askEvery {
+		l.askedAt = time.Now()
+		l.session.conn.Ask()
+	}
+}
+
+// askEvery is how often the server is asked where the stream stands while a chunk waits for
+// a position that nothing else tells.
+const askEvery = 20 * time.Millisecond
+
+// runDeadline is the earlier of a deadline and those of the run.
+func (l *loop) runDeadline(deadline time.Time) time.Time {
+	if l.readers == nil {
+		return deadline
+	}
+	others := []time.Time{l.machine.RunDeadline()}
+	if l.machine.Asks() {
+		others = append(others, l.askedAt.Add(askEvery))
+	}
+	for _, other := range others {
+		if !other.IsZero() && (deadline.IsZero() || other.Before(deadline)) {
+			deadline = other
+		}
+	}
+	return deadline
+}
+
+// found takes what a reader brings.
+func (l *loop) found(f foundJob) error {
+	l.readers.busy--
+	l.machine.At(time.Now())
+	run := l.machine.set.Run
+	halt, halted := core.AsHalt(f.err)
+	switch {
+	case halted:
+		l.machine.Stop(halt)
+		return nil
+	case errors.Is(f.err, chunks.ErrElsewhere):
+		return &again{StateStarting, reconnectMin, f.err}
+	case f.err != nil:
+		run.Failed(f.job.ID)
+		return nil
+	}
+	switch f.job.Kind {
+	case incremental.JobList:
+		return run.Listed(f.result.Members)
+	case incremental.JobLook:
+		run.Looked(f.result.Look)
+	case incremental.JobSnapshot:
+		run.Shown(f.job.ID, f.result.Snapshot)
+	case incremental.JobChunk:
+		_ = failpoint.Hit(failpoint.ChunkBuffered)
+		return run.Read(f.result.Read)
+	}
+	return nil
+}
