@@ -19,6 +19,7 @@ One sidecar owns one replication slot.`
 const (
 	groupStart   = "start"
 	groupOperate = "operate"
+	groupBuild   = "build"
 	groupOther   = "other"
 )
 
@@ -32,6 +33,7 @@ func newRoot() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupStart, Title: "Start here:"},
 		&cobra.Group{ID: groupOperate, Title: "Operate:"},
+		&cobra.Group{ID: groupBuild, Title: "Build a sink:"},
 		&cobra.Group{ID: groupOther, Title: "Other:"},
 	)
 	for _, add := range commands {
@@ -44,7 +46,7 @@ func newRoot() *cobra.Command {
 
 // commands of the program, in the order of the help.
 var commands = []func() *cobra.Command{
-	newDemo, newRun, newTail, newConfig, newExplain, newVersion, newCompletion,
+	newDemo, newRun, newTail, newConformance, newConfig, newExplain, newVersion, newCompletion,
 }
 
 // execute runs the program and returns its exit code.

@@ -45,7 +45,7 @@ func settings(cmd *cobra.Command) string {
 		key := byFlag[f.Name]
 		switch {
 		case f.Hidden:
-		case key == nil:
+		case key == nil || f.Usage != key.Description: // or a flag of the command, by the same name
 			writeFlag(group("Flags"), f, f.Usage)
 		default:
 			text := key.Description

@@ -69,6 +69,15 @@ func TestALimitMakesASampleAndSaysSo(t *testing.T) {
 	require.Equal(t, []int{1, m.Total}, []int{m.Points[0].N, m.Points[2].N})
 }
 
+func TestASinkThatWritesWithoutEndIsASampleAndBounded(t *testing.T) {
+	s, c := watchedToy(t, "restless")
+	m, err := c.Visit(context.Background(), s.plan(6))
+	require.NoError(t, err)
+	require.True(t, m.Sampled)
+	require.Contains(t, m.Label, "without being asked")
+	require.LessOrEqual(t, len(m.Points), 6)
+}
+
 func TestACallWithoutPointsIsAnError(t *testing.T) {
 	s, c := watchedToy(t, "whole")
 	plan := s.plan(0)

@@ -37,6 +37,9 @@ func TestMain(m *testing.M) {
 // serveToy answers each word on a unix socket with "ok" once it is stored.
 func serveToy(mode, dir string) error {
 	_ = os.Remove(filepath.Join(dir, "sock"))
+	if mode == "restless" {
+		go scribbleToy(dir)
+	}
 	l, err := net.Listen("unix", filepath.Join(dir, "sock"))
 	if err != nil {
 		return err
@@ -59,13 +62,22 @@ func serveToy(mode, dir string) error {
 
 func storeToy(mode, dir, word string) error {
 	switch mode {
-	case "whole":
+	case "whole", "restless":
 		return writeToy(dir, "state", word+" "+word)
 	case "ends":
 		return errors.New("for no reason")
 	}
 	// A row, then its position, each of which is safe for itself.
 	return errors.Join(writeToy(dir, "row", word), writeToy(dir, "position", word))
+}
+
+// scribbleToy writes without end.
+func scribbleToy(dir string) {
+	f, err := os.Create(filepath.Join(dir, "noise"))
+	for err == nil {
+		_, err = f.WriteAt([]byte("x"), 0)
+		time.Sleep(100 * time.Microsecond)
+	}
 }
 
 func writeToy(dir, name, text string) error {
@@ -80,7 +92,7 @@ func writeToy(dir, name, text string) error {
 
 // readToy is the row and the position that are stored.
 func readToy(mode, dir string) (row, position string) {
-	if mode == "whole" {
+	if mode != "halves" {
 		text, _ := os.ReadFile(filepath.Join(dir, "state"))
 		row, position, _ = strings.Cut(string(text), " ")
 		return row, position

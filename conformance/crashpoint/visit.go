@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 )
@@ -20,6 +21,10 @@ type engine interface {
 // visit counts the moments of the call once, then strikes at each of them, or at a sample.
 func visit(ctx context.Context, name string, target conformance.Target, plan conformance.CrashPlan, e engine) (conformance.CrashMap, error) {
 	m := conformance.CrashMap{Label: plan.Label, Engine: name}
+	restless, err := idle(ctx, target, plan, e)
+	if err != nil {
+		return m, err
+	}
 	total, struck, err := once(ctx, target, plan, e, 0, 0)
 	switch {
 	case err != nil:
@@ -27,7 +32,14 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 	case struck != "" || total == 0:
 		return m, fmt.Errorf("%s: the call reached no point at which it could be crashed", plan.Label)
 	}
+	if restless > 0 {
+		m.Label += fmt.Sprintf(" (a sample: the sink made %d such calls in %s without being asked)", restless, idleTime)
+		if plan.Limit <= 0 || plan.Limit > kills {
+			plan.Limit = kills
+		}
+	}
 	points, sampled := choose(total, plan.Limit, plan.Seed)
+	sampled = sampled || restless > 0
 	m.Total, m.Sampled = total, sampled
 	v := &visitor{target: target, plan: plan, engine: e}
 	for i := 0; ; i++ {
@@ -57,6 +69,29 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 		return m, fmt.Errorf("%s: no point was reached", plan.Label)
 	}
 	return m, nil
+}
+
+// A sink that does more than restlessMax counted things in idleTime without being asked
+// has other points in each run: they are a sample, however many are visited.
+const (
+	idleTime    = 50 * time.Millisecond
+	restlessMax = 25
+)
+
+// idle counts what a prepared sink does by itself; 0 unless it is much.
+func idle(ctx context.Context, target conformance.Target, plan conformance.CrashPlan, e engine) (int, error) {
+	plan.Act = func(ctx context.Context, _ int) error {
+		select {
+		case <-time.After(idleTime):
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	count, _, err := once(ctx, target, plan, e, 0, 0)
+	if count <= restlessMax {
+		count = 0
+	}
+	return count, err
 }
 
 // tries is how often a point is tried before the call counts as one that ends before it:

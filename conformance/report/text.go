@@ -132,7 +132,7 @@ func (t *Terminal) Summary(s *conformance.Summary) {
 		fmt.Fprintf(t.W, "note: %s\n", n)
 	}
 	for _, w := range s.Why {
-		fmt.Fprintf(t.W, "not conformant: %s\n", w)
+		fmt.Fprintf(t.W, "not conformant: %s\n", clip(w))
 	}
 	c := count(s)
 	mark := "FAIL"
@@ -156,4 +156,14 @@ func fencings(s *conformance.Summary) (all []string) {
 		all = append(all, "fencing:"+f)
 	}
 	return all
+}
+
+// clip keeps a line of many ids readable; the other formats have all of them.
+func clip(s string) string {
+	words := strings.Fields(s)
+	const most = 24
+	if len(words) <= most {
+		return s
+	}
+	return strings.Join(words[:most], " ") + fmt.Sprintf(" and %d more", len(words)-most)
 }
