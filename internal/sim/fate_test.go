@@ -129,6 +129,9 @@ func (w *world) road(ctx context.Context, rng *rand.Rand, arrive func(context.Co
 	case late:
 		w.spawn(func() {
 			if sleepOr(delay, w.over) {
+				w.mu.Lock()
+				w.zombies++
+				w.mu.Unlock()
 				_ = arrive(w.ctx)
 			}
 		})

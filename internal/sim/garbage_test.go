@@ -234,7 +234,7 @@ func (f *forgery) run(w *world) {
 	halted := func() bool {
 		return slices.ContainsFunc(f.want, func(c core.HaltCode) bool { return w.sidecars[0].halts[c] > 0 })
 	}
-	if !w.await(time.Hour, halted) {
+	if !w.await(10*time.Minute, halted) {
 		w.unless("no halt %v, but %v", f.want, w.sidecars[0].halts)
 	}
 	w.mu.Lock()

@@ -58,6 +58,10 @@ func (w *world) judgePosition(applied, position core.LSN) {
 
 // judgeOwnedEffect: at a sink with a checkpoint every effect follows the one before it.
 func (w *world) judgeOwnedEffect(row *stored, end core.LSN, by [16]byte) {
+	if !w.plan.unfenced && by != row.sender {
+		w.fail("%s took effect by an overtaken sidecar", end)
+		return
+	}
 	next := w.wal.successor(row.last)
 	if next == nil || next.end != end {
 		w.fail("I4: %s took effect after %s, due was %s", end, row.last, endOf(next))

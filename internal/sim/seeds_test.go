@@ -59,6 +59,25 @@ func runSeed(w *world) {
 	if !w.await(settleWithin, w.settled) {
 		w.unless("not settled %s after the last fault", settleWithin)
 	}
+	w.judgeRoom()
+}
+
+// judgeRoom: once nothing is in progress, nothing is kept on disk, whatever sessions have
+// ended in the middle.
+func (w *world) judgeRoom() {
+	for range 60 {
+		var kept int64
+		for _, c := range w.sidecars {
+			if g := c.now(); g != nil {
+				kept += g.pipeline.Status().Spilled
+			}
+		}
+		if kept == 0 || w.isOver() {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	w.unless("room on disk is not given back")
 }
 
 // unless fails, unless the simulation has ended for another reason.

@@ -34,6 +34,7 @@ type world struct {
 	claims        int
 	lastClaim     [16]byte
 	faults        int // that a sidecar has seen
+	zombies       int // calls that came after their caller had gone
 	restored      bool
 	lawful        map[core.HaltCode]bool
 	ended         core.HaltCode // a halt that nothing but an operator can leave
