@@ -75,6 +75,10 @@ test-model: ## the exhaustive models of the protocols, sets that take about a mi
 model-long: ## the models' large sets too: two timeouts, three incarnations (4 GB, many minutes)
 	REPLICANT_MODEL=long go test -p 1 -v -timeout 3h ./internal/model/...
 
+.PHONY: fidelity
+fidelity: postgres ## every type on every path, byte by byte, on Postgres 14 to 18 under a hostile role; zero differences
+	@go test -count=1 -v -timeout 20m ./internal/fidelity -args -all | grep -v '^=== '
+
 .PHONY: mutants
 mutants: postgres python ## break the program on purpose, a patch at a time; ARGS="-only 003,010"
 	@go run ./internal/mutants $(ARGS)
