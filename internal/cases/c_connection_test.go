@@ -152,7 +152,7 @@ func TestC06HalfOpen(t *testing.T) {
 		l := s.wire()
 		r := s.road(way{adjust: func(o *pipeline.Options) {
 			l.through(o)
-			o.Source.SenderTimeout, o.GuardInterval = time.Second, guardOften
+			o.Source.SenderTimeout, o.GuardInterval = 2*time.Second, guardOften
 		}})
 		s.sql("insert into c06 values (1)")
 		r.until("it is stored", func() bool { return len(r.transactions()) == 1 })

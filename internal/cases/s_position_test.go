@@ -103,14 +103,14 @@ func TestS06FirstStatus(t *testing.T) {
 		s.sql("create table s06(id int primary key)")
 		l := s.wire()
 		r := s.road(way{adjust: l.through})
-		for i := range 15 {
+		for i := range 9 {
 			at := r.confirmed()
 			before := len(l.positions())
 			r.crash()
 			r.begin()
 			r.until("a status was sent", func() bool { return len(l.positions()) > before })
 			require.GreaterOrEqual(s, l.positions()[before], at)
-			if i%5 == 0 {
+			if i%4 == 0 {
 				s.mark()
 			}
 		}
@@ -120,7 +120,7 @@ func TestS06FirstStatus(t *testing.T) {
 }
 
 func TestS25BrokenPipes(t *testing.T) {
-	const breaks = 12
+	const breaks = 8
 	each(t, func(s *scene) {
 		s.sql("create table s25(id int primary key)")
 		l := s.wire()
@@ -236,7 +236,7 @@ func TestS13RestartAfterEveryEvent(t *testing.T) {
 
 // A crash between any two of the writes: rows, our own store, the slot.
 func TestS22CrashBetweenTwoWrites(t *testing.T) {
-	const rounds = 4
+	const rounds = 2
 	each(t, func(s *scene) {
 		s.sql("create table s22(id int primary key)")
 		var r *road

@@ -29,7 +29,8 @@ func deliver(t *testing.T, c given) {
 	})
 }
 
-// run runs the statements on the roads that there are.
+// run runs the statements on the roads that there are. What is there in the end is read
+// once more, as snapshots read it.
 func (s *scene) run(c given) {
 	s.Helper()
 	s.sql(c.run...)
@@ -45,4 +46,6 @@ func (s *scene) run(c given) {
 		}
 	}
 	s.done()
+	last := s.roads[len(s.roads)-1]
+	s.Logf("a snapshot reads %d rows", last.copied())
 }

@@ -71,7 +71,7 @@ func TestX03SomeRollBack(t *testing.T) {
 			if i%3 == 0 {
 				end = "rollback"
 			}
-			s.sql(fmt.Sprintf("begin; insert into x03 select %d*1000+j, repeat('x',50000) from generate_series(1,100) j; %s", i, end))
+			s.sql(fmt.Sprintf("begin; insert into x03 select %d*1000+j, repeat('x',10000) from generate_series(1,100) j; %s", i, end))
 		}
 		for _, r := range roads {
 			r.until("seven transactions are there", func() bool { return len(r.sink.Transactions()) == 7 })
