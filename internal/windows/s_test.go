@@ -13,6 +13,7 @@ func init() { add(anyMajor, casesSink) }
 var casesSink = []window{
 	{"S1", 1, "SK, P sink.call=kill@1", exact, sinkKilled(failpoint.SinkCall, 1)},
 	{"S1", 1, "SK, P sink.call=kill@4", exact, sinkKilled(failpoint.SinkCall, 4)},
+	{"S1", 1, "SK, P sink.begun=kill@1", exact, sinkKilled(failpoint.SinkBegun, 1)},
 	{"S1", 1, "SK, P sink.begun=kill@5", exact, sinkKilled(failpoint.SinkBegun, 5)},
 	{"S1", 2, "SK, P sink.row=kill@1", exact, sinkKilled(failpoint.SinkRow, 1)},
 	{"S1", 2, "SK, P sink.row=kill@11", exact, sinkKilled(failpoint.SinkRow, 11)},

@@ -52,6 +52,24 @@ func (s *scene) underEye() (*pgtest.Server, func() *crash.Run) {
 	}
 }
 
+// alone freezes whatever else writes WAL at a server under supervision: another process
+// might flush the commit that is to be hit. The returned function lets it go on.
+func (s *scene) alone(server *pgtest.Server) func() {
+	s.Helper()
+	pids := strings.Fields(s.ask(server.DSN("postgres"), `SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
+WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer')`))
+	require.Len(s.T, pids, 3)
+	signal := func(sig syscall.Signal) {
+		for _, text := range pids {
+			pid, err := strconv.Atoi(text)
+			require.NoError(s.T, err)
+			_ = syscall.Kill(pid, sig)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	return func() { signal(syscall.SIGCONT) }
+}
+
 // backend is the sink's session that is inside a transaction.
 func (s *scene) backend() int {
 	s.Helper()
@@ -88,13 +106,16 @@ func commitKilled(passage, n int, call string, visible bool) func(*scene) {
 		s.witnessed(sink, failpoint.SinkCheckpoint, "block")
 		pid := s.backend()
 		require.NoError(s.T, sidecar.Signal(syscall.SIGSTOP))
+		resume := s.alone(server)
 		run.Arm(crash.Shot{Select: crash.ByPID(pid), At: n, Action: crash.KillProcess})
 		s.release(gate)
 		select {
 		case <-run.Hit():
 		case <-s.ctx.Done():
+			resume()
 			require.FailNow(s.T, "the commit made no such call")
 		}
+		resume()
 		hit := run.Last()
 		require.Equal(s.T, call, hit.Syscall)
 		require.Equal(s.T, pid, hit.PID)

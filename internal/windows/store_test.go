@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -63,13 +64,22 @@ func rowWriteKilled(passage, n int, call string, repeats int) func(*scene) {
 		sidecar := s.startSidecar(fmt.Sprintf("store.before=block:%s@%d", gate, passage))
 		s.witnessed(sidecar, failpoint.StoreBefore, "block")
 		pid := s.storeBackend()
-		run.Arm(crash.Shot{Select: crash.ByPID(pid), At: n, Action: crash.KillProcess})
+		resume := s.alone(server)
+		run.Arm(crash.Shot{Select: func(p crash.Process) bool {
+			if p.PID() != pid {
+				return false
+			}
+			_ = sidecar.Signal(syscall.SIGSTOP) // or it writes again when the store is back
+			return true
+		}, At: n, Action: crash.KillProcess})
 		s.release(gate)
 		select {
 		case <-run.Hit():
 		case <-s.ctx.Done():
+			resume()
 			require.FailNow(s.T, "the row's write made no such call")
 		}
+		resume()
 		s.kill(sidecar)
 		hit := run.Last()
 		require.Equal(s.T, call, hit.Syscall)
@@ -136,6 +146,11 @@ func storeDiskFull(s *scene) {
 	run.Arm(crash.Shot{Classes: crash.Write | crash.Resize, Select: func(p crash.Process) bool {
 		return strings.Contains(p.Title(), " sink ")
 	}, At: 1, Action: crash.DiskStaysFull})
+	s.Cleanup(func() {
+		if s.Failed() {
+			s.Logf("the store's server said: %s", s.logOf(server))
+		}
+	})
 	before := s.confirmed()
 	s.write()
 	s.halted(sidecar, core.HaltStoreUnavailable)
