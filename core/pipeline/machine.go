@@ -56,6 +56,8 @@ type Machine struct {
 	openedAt time.Time
 	queue    []*entry // sealed, in order
 	flight   *entry
+	held     *held  // a transaction that waits for the copy of a table
+	stalled  bool   // the open transaction must be sent in pieces, and waits for one
 	building *large // the transaction that is being streamed in pieces, not yet committed
 	spare    *batch
 	lastSent time.Time
@@ -131,7 +133,7 @@ func (m *Machine) WantsInput() bool { return m.room() && !m.asm.Replaying() }
 
 func (m *Machine) room() bool {
 	switch {
-	case m.halted != nil || m.pending != nil:
+	case m.halted != nil || m.pending != nil || m.held != nil || m.stalled:
 		return false
 	case m.building != nil:
 		return len(m.building.parts) < largePartsMax
@@ -185,11 +187,24 @@ func (m *Machine) committed() error {
 		m.passed(tx.EndLSN)
 		return nil
 	}
+	if m.holds(&tx, mark) {
+		return nil
+	}
+	return m.accept(tx, mark)
+}
+
+// accept takes a whole transaction that nothing holds back.
+func (m *Machine) accept(tx core.Transaction, mark assembler.Mark) error {
 	changes := m.changes
 	m.changes = nil
 	if tx.EndLSN <= m.ledger.Confirmable() {
 		m.count.Skipped++ // the server sent what the checkpoint covers
 		m.passed(tx.EndLSN)
+		return nil
+	}
+	if m.stripped(&tx) {
+		m.changes = changes
+		m.idle.candidate(tx.EndLSN)
 		return nil
 	}
 	if err := m.ledger.Received(tx.EndLSN); err != nil {
@@ -244,6 +259,7 @@ func (m *Machine) Next() (Work, bool) {
 	if m.halted != nil || m.flight != nil {
 		return Work{}, false
 	}
+	m.release()
 	m.advance()
 	if len(m.queue) == 0 && m.due() {
 		m.seal()

@@ -50,6 +50,10 @@ func (m *Machine) grown() error {
 		return tooLarge(core.HaltTransactionTooLarge, tx, nil, size, m.set.Limits.RequestBytes)
 	}
 	if m.building == nil {
+		if m.set.Run != nil && m.set.Run.HoldsPieces(tx.XID) {
+			m.stalled = true
+			return nil
+		}
 		m.seal()
 		m.tell(m.changes)
 		m.changes = nil
@@ -68,6 +72,10 @@ func (m *Machine) cut() {
 	changes, first, mark := m.asm.TakeChanges()
 	if len(changes) == 0 {
 		return
+	}
+	if m.set.Run != nil { // a piece of which nothing is left goes too: its memory is in it
+		changes = m.strip(m.building.header.XID, m.building.header.CommitLSN, changes)
+		first = m.building.changes
 	}
 	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
 	m.building.changes += uint64(len(changes))
@@ -100,6 +108,7 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 	}
 	l := m.building
 	m.building = nil
+	rest.Changes = m.strip(rest.XID, rest.CommitLSN, rest.Changes)
 	m.hears(rest.Changes)
 	if m.set.Run != nil {
 		m.set.Run.Committed(rest.XID, rest.EndLSN)

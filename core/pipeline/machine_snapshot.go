@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/assembler"
 	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
 )
 
@@ -19,6 +20,61 @@ func (m *Machine) hears(changes []core.Change) {
 	for i := range changes {
 		m.set.Run.Change(&changes[i], false)
 	}
+}
+
+// held is a transaction that waits, with the memory it stands in.
+type held struct {
+	tx   core.Transaction
+	mark assembler.Mark
+}
+
+// holds keeps a transaction back that touches a table whose copy is not whole and does not
+// have it. Nothing is read from the stream meanwhile.
+func (m *Machine) holds(tx *core.Transaction, mark assembler.Mark) bool {
+	if m.set.Run == nil || tx.EndLSN <= m.ledger.Confirmable() || !m.set.Run.Holds(tx.XID, tx.Changes) {
+		return false
+	}
+	m.held = &held{*tx, mark}
+	return true
+}
+
+// release goes on with what was held back, once the copy is whole or was given up.
+func (m *Machine) release() {
+	var err error
+	switch {
+	case m.pending != nil:
+		return
+	case m.stalled:
+		tx, _ := m.asm.Open()
+		if m.stalled = m.set.Run.HoldsPieces(tx.XID); !m.stalled {
+			err = m.grown()
+		}
+	case m.held != nil && !m.set.Run.Holds(m.held.tx.XID, m.held.tx.Changes):
+		h := m.held
+		m.held = nil
+		err = m.accept(h.tx, h.mark)
+	}
+	if err != nil {
+		m.Stop(err)
+	}
+}
+
+// strip takes out what the copies of tables without a key have.
+func (m *Machine) strip(xid uint32, commit core.LSN, changes []core.Change) []core.Change {
+	if m.set.Run == nil {
+		return changes
+	}
+	return m.set.Run.Strip(xid, commit, changes)
+}
+
+// stripped reports that nothing is left of a transaction.
+func (m *Machine) stripped(tx *core.Transaction) bool {
+	tx.Changes = m.strip(tx.XID, tx.CommitLSN, tx.Changes)
+	if len(tx.Changes) > 0 {
+		return false
+	}
+	m.set.Run.Committed(tx.XID, tx.EndLSN)
+	return true
 }
 
 // passed tells the run of a position up to which every commit has come.

@@ -19,6 +19,7 @@ type readers struct {
 	all  []*chunks.Reader
 	jobs chan incremental.Job // room for every reader
 	out  chan foundJob        // room for every reader
+	next chan struct{}        // the next piece of a copy may be fetched
 	busy int                  // the loop's own
 }
 
@@ -26,6 +27,7 @@ type foundJob struct {
 	job    incremental.Job
 	result chunks.Result
 	err    error
+	piece  bool // the job goes on
 }
 
 func (s *session) newReaders(run *incremental.Run) *readers {
@@ -46,6 +48,7 @@ func (s *session) newReaders(run *incremental.Run) *readers {
 		}))
 	}
 	r.jobs, r.out = make(chan incremental.Job, len(r.all)), make(chan foundJob, len(r.all))
+	r.next = make(chan struct{}, 1)
 	return r
 }
 
@@ -76,13 +79,38 @@ func (r *readers) work(ctx context.Context, i int) {
 		case <-ctx.Done():
 			return
 		}
-		result, err := reader.Do(ctx, job)
+		if job.Kind == incremental.JobCopy {
+			select {
+			case <-r.next: // it was for a copy that failed
+			default:
+			}
+		}
+		result, err := reader.Do(ctx, job, func(ctx context.Context, result chunks.Result) error { return r.hand(ctx, job, result) })
 		if err != nil && !errors.Is(err, chunks.ErrAgain) {
 			sleep(ctx, pace.NextBackOff()) // the server is away, or something is wrong
 		} else {
 			pace.Reset()
 		}
-		r.out <- foundJob{job, result, err} // room for one from everybody
+		select {
+		case r.out <- foundJob{job: job, result: result, err: err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hand gives on a piece of a copy and waits until the next one is wanted.
+func (r *readers) hand(ctx context.Context, job incremental.Job, result chunks.Result) error {
+	select {
+	case r.out <- foundJob{job: job, result: result, piece: true}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-r.next:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -100,6 +128,12 @@ func (l *loop) read() {
 		}
 		l.readers.busy++
 		l.readers.jobs <- job
+	}
+	if l.machine.set.Run.Pull() {
+		select {
+		case l.readers.next <- struct{}{}:
+		default: // one is there that nobody took: its copy has failed
+		}
 	}
 	if l.machine.Asks() && time.Since(l.askedAt) >= askEvery {
 		l.askedAt = time.Now()
@@ -130,9 +164,16 @@ func (l *loop) runDeadline(deadline time.Time) time.Time {
 
 // found takes what a reader brings.
 func (l *loop) found(f foundJob) error {
-	l.readers.busy--
 	l.machine.At(time.Now())
 	run := l.machine.set.Run
+	if f.piece {
+		run.Copying(f.job.ID, f.result.Read.Snapshot, f.result.Read.High, f.result.Read.Relation)
+		if f.result.Read.Cut {
+			run.Piece(f.job.ID, f.result.Read.Rows, false)
+		}
+		return nil
+	}
+	l.readers.busy--
 	halt, halted := core.AsHalt(f.err)
 	switch {
 	case halted:
@@ -151,6 +192,8 @@ func (l *loop) found(f foundJob) error {
 		run.Looked(f.result.Look)
 	case incremental.JobSnapshot:
 		run.Shown(f.job.ID, f.result.Snapshot)
+	case incremental.JobCopy:
+		run.Piece(f.job.ID, f.result.Read.Rows, true)
 	case incremental.JobChunk:
 		_ = failpoint.Hit(failpoint.ChunkBuffered)
 		return run.Read(f.result.Read)

@@ -72,16 +72,19 @@ var (
 
 // Do runs a job. Its error is ErrAgain, ErrElsewhere, a *core.Halt, one that a new
 // connection may mend, or the context's own.
-func (r *Reader) Do(ctx context.Context, job incremental.Job) (Result, error) {
+//
+// A copy hands on pieces before its end: the first has no rows and the snapshot, the others
+// rows. hand returns when the next one is wanted. The rows of the last are the result.
+func (r *Reader) Do(ctx context.Context, job incremental.Job, hand func(context.Context, Result) error) (Result, error) {
 	var found Result
 	err := r.connect(ctx)
 	if err == nil {
-		err = r.do(ctx, job, &found)
+		err = r.do(ctx, job, &found, hand)
 	}
 	return found, r.sorted(ctx, err)
 }
 
-func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result) (err error) {
+func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result, hand func(context.Context, Result) error) (err error) {
 	switch job.Kind {
 	case incremental.JobList:
 		found.Members, err = r.list(ctx)
@@ -94,6 +97,8 @@ func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result) (er
 		}
 	case incremental.JobChunk:
 		found.Read, err = r.chunk(ctx, job)
+	case incremental.JobCopy:
+		found.Read, err = r.copy(ctx, job, hand)
 	default:
 		err = core.NewHalt(core.HaltInvariant, "snapshot", "a job of kind %d is unknown", job.Kind)
 	}

@@ -13,7 +13,7 @@ func (r *Run) Change(c *core.Change, again bool) {
 			}
 		}
 	case core.OpInsert, core.OpUpdate, core.OpDelete:
-		if t := r.byOID[c.Relation.OID]; t != nil && t.status != Gone && t.status != Cancelled {
+		if t := r.byOID[c.Relation.OID]; t != nil && t.keyed() && t.status != Gone && t.status != Cancelled {
 			r.change(t, c, again)
 		}
 	}
@@ -33,7 +33,7 @@ func (r *Run) change(t *table, c *core.Change, again bool) {
 	before, after, ok := keys(c, s)
 	if !ok {
 		r.taint(t)
-		if len(t.Key) > 0 && t.status == Copying && c.Op != core.OpDelete && c.New.Has(core.ValueUnchanged) {
+		if t.status == Copying && c.Op != core.OpDelete && c.New.Has(core.ValueUnchanged) {
 			r.overflow(t) // a hole, and its key is not known
 		}
 		return

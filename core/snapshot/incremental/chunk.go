@@ -98,7 +98,12 @@ func (r *Run) Read(found Read) error {
 func (r *Run) Failed(id uint64) {
 	if c := r.chunk(id); c != nil && c.phase == chunkReading {
 		c.table.pause.longer(r.now)
+		c.table.waited, c.table.writers = false, nil // it may be another table now
 		r.discard(c)
+		return
+	}
+	if t := r.copyOf(id); t != nil {
+		r.abandon(t)
 		return
 	}
 	for _, t := range r.tables {

@@ -20,6 +20,8 @@ const (
 	JobSnapshot
 	// JobChunk reads rows.
 	JobChunk
+	// JobCopy reads a table without a key: Copying, then a Piece for each Pull.
+	JobCopy
 )
 
 // Job is work for a reader. Its result goes to Listed, Looked, Shown or Read, or it Failed.
@@ -61,7 +63,13 @@ func (r *Run) Next() (Job, bool) {
 			return job, true
 		}
 	}
-	if r.behind || r.torn || len(r.chunks) >= r.set.Open {
+	if r.behind || r.torn {
+		return Job{}, false
+	}
+	if job, ok := r.openCopy(); ok {
+		return job, true
+	}
+	if len(r.chunks) >= r.set.Open {
 		return Job{}, false
 	}
 	return r.open()
@@ -101,18 +109,21 @@ func (r *Run) Listed(members []Member) error {
 	}
 	r.state.Listed = true
 	for _, m := range members {
-		if len(m.Key) == 0 {
-			halt := core.NewHalt(core.HaltConfigInvalid, "snapshot",
-				"the table has no key by which the stream names a row: give it a primary key or a replica identity, or leave it out of the publication")
-			halt.Relation = m.String()
-			return halt
-		}
-		r.put(newTable(Table{Member: m, Status: Pending, Ranges: Everything()}, r.set.ChunkRows))
+		r.put(newTable(fresh(m), r.set.ChunkRows))
 	}
 	if s := r.encode(&Step{}); len(s.Encode()) > core.ProgressTokenMax/2 {
 		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(members))
 	}
 	return nil
+}
+
+// fresh is a table of which nothing was copied.
+func fresh(m Member) Table {
+	t := Table{Member: m, Status: Pending}
+	if len(m.Key) > 0 {
+		t.Ranges = Everything()
+	}
+	return t
 }
 
 // Looked takes a table as it is now, and who may have written it. One that is another table
@@ -121,6 +132,9 @@ func (r *Run) Looked(l Look) {
 	t := r.asking(l.ID)
 	switch {
 	case t == nil:
+		return
+	case r.step != nil && r.step.table == t:
+		t.pause.longer(r.now) // what is on its way is of the table as it was: look again
 		return
 	case !l.Found:
 		r.giveUp(t)
@@ -132,8 +146,10 @@ func (r *Run) Looked(l Look) {
 		delete(r.byOID, t.OID)
 		t.replace = t.replace || t.OID != l.Member.OID
 		t.Member, t.status, t.seen = l.Member, Pending, shape{}
-		t.repair, t.repairBytes, t.ranges = map[keyBytes]*wanted{}, 0, Everything()
+		t.repair, t.repairBytes, t.ranges = map[keyBytes]*wanted{}, 0, fresh(l.Member).Ranges
+		t.shown, t.high = Snapshot{}, 0
 		r.byOID[t.OID] = t
+		r.countUnkeyed()
 	}
 	t.latest, t.writers = l.Relation, l.Writers
 	t.waited = len(l.Writers) == 0

@@ -70,6 +70,7 @@ type Run struct {
 	step             *Step // taken and not stored; notes aside
 
 	listing, behind bool
+	unkeyed         int // tables without a key
 	counts          Counts
 }
 
@@ -94,6 +95,16 @@ func New(state State, set Settings, now time.Time) *Run {
 func (r *Run) put(t *table) {
 	r.tables = append(r.tables, t)
 	r.byOID[t.OID] = t
+	r.countUnkeyed()
+}
+
+func (r *Run) countUnkeyed() {
+	r.unkeyed = 0
+	for _, t := range r.tables {
+		if !t.keyed() {
+			r.unkeyed++
+		}
+	}
 }
 
 // At tells the time, before the other calls of a turn.
@@ -153,6 +164,7 @@ func (r *Run) again() {
 // giveUp discards the chunks of a table. One that is sent already is in the order of the
 // stream.
 func (r *Run) giveUp(t *table) {
+	r.abandon(t)
 	for _, c := range append([]*chunk(nil), r.chunks...) {
 		if c.table == t && c.phase != chunkTaken {
 			r.discard(c)
@@ -175,7 +187,7 @@ func (r *Run) activate() {
 func (r *Run) Doubt() *Step {
 	doubtful := false
 	for _, t := range r.tables {
-		t.suspect = t.status == Copying || t.status == Done && t.Filtered
+		t.suspect = t.keyed() && (t.status == Copying || t.status == Done && t.Filtered)
 		doubtful = doubtful || t.suspect
 	}
 	if !doubtful {

@@ -92,6 +92,10 @@ type Table struct {
 	Suspect bool
 	Ranges  []Range
 	Repair  []Key
+	// Shown and High belong to a table without a key whose copy is whole: what it shows,
+	// and where the WAL ended behind it.
+	Shown Snapshot
+	High  core.LSN
 	// Rows counts what was delivered.
 	Rows uint64
 }

@@ -9,6 +9,7 @@ const (
 	stepClear
 	stepChunk
 	stepLast
+	stepCopy
 	stepComplete
 )
 
@@ -19,6 +20,8 @@ type Step struct {
 	status Status // of the table once the step is durable
 	chunk  *chunk
 	rows   []core.Tuple
+	// first and last are of the pieces of a table without a key.
+	first, last bool
 }
 
 // Notes reports that the step carries the token alone.
@@ -44,9 +47,12 @@ func (r *Run) Take() *Step {
 		return nil
 	}
 	for _, t := range r.tables {
-		if t.status == Pending && t.waited {
+		if t.status == Pending && t.waited && t.keyed() {
 			return r.taken(&Step{kind: stepClear, table: t, status: Copying})
 		}
+	}
+	if step := r.takeCopy(); step != nil {
+		return step
 	}
 	for _, c := range append([]*chunk(nil), r.chunks...) {
 		if c.tainted && c.phase != chunkReading || c.phase == chunkBuffered && r.outdated(c) {
@@ -120,6 +126,11 @@ func (r *Run) Unit(s *Step) *core.SnapshotUnit {
 		}
 	case stepLast:
 		u.Last, u.Sweep = true, s.table.sweep
+	case stepCopy:
+		u.Last = s.last
+		if s.first {
+			u.First, u.Reset = true, core.ResetAll
+		}
 	}
 	return u
 }
@@ -152,6 +163,10 @@ func (r *Run) Stored(s *Step) {
 		}
 	case stepClear:
 		t.status = s.status
+	case stepCopy:
+		r.counts.Chunks++
+		r.counts.Rows += uint64(len(s.rows))
+		t.copied(s)
 	}
 	t.queued = false
 }
@@ -161,7 +176,7 @@ func (s *Step) release() {
 	if s.table != nil {
 		s.table.queued = false
 	}
-	s.kind, s.table = stepNote, nil
+	s.kind, s.table, s.rows = stepNote, nil, nil
 }
 
 func (r *Run) unfinished() bool {
@@ -176,6 +191,14 @@ func (r *Run) unfinished() bool {
 // TooBig takes the word that a chunk was too large and was not stored. It gives the step
 // to send in its place, which holds no rows, and nil when it cannot be made smaller.
 func (r *Run) TooBig(s *Step) *Step {
+	if s.kind == stepCopy && len(s.rows) > 1 {
+		r.step = nil
+		half, c := len(s.rows)/2, s.table.copy
+		c.pieces = append([]piece{{s.rows[:half], false}, {s.rows[half:], s.last}}, c.pieces...)
+		c.started = !s.first
+		s.table.queued = false
+		return r.Note()
+	}
 	if s.kind != stepChunk || len(s.chunk.read.Rows) <= 1 {
 		return nil
 	}

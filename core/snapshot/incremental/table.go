@@ -25,8 +25,13 @@ type table struct {
 	chunks        int // open ones of it
 	queued        bool
 	entries       entries
-	seen          shape          // the relation as the stream showed it last
-	latest        *core.Relation // as the catalog showed it last
+	seen          shape // the relation as the stream showed it last
+	// Of a table without a key: the copy in progress, and what the last one shows.
+	copy  *copying
+	shown Snapshot
+	high  core.LSN
+
+	latest *core.Relation // as the catalog showed it last
 }
 
 // wanted is a key on the repair list.
@@ -68,7 +73,7 @@ func (p *pause) over(now time.Time) bool { return !now.Before(p.until) }
 func newTable(t Table, rows int) *table {
 	n := &table{
 		Member: t.Member, status: t.Status, replace: t.Replace, sweep: t.Sweep, rows: t.Rows,
-		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, rowsNext: rows,
+		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, rowsNext: rows, shown: t.Shown, high: t.High,
 	}
 	for _, k := range t.Repair {
 		n.want(k, 0)
@@ -148,10 +153,13 @@ func (t *table) positions(r *core.Relation) []int {
 func (t *table) state(own *Step, chunks []*chunk) Table {
 	s := Table{
 		Member: t.Member, Status: t.status, Replace: t.replace, Sweep: t.sweep,
-		Suspect: t.suspect, Rows: t.rows, Ranges: append([]Range(nil), t.ranges...),
+		Suspect: t.suspect, Rows: t.rows, Ranges: append([]Range(nil), t.ranges...), Shown: t.shown, High: t.high,
 	}
 	if own != nil && own.table == t {
 		s.Status, s.Rows = own.status, t.rows+uint64(len(own.rows))
+		if own.kind == stepCopy && own.last {
+			s.Shown, s.High = *t.copy.shown, t.copy.high
+		}
 	} else {
 		own = nil
 	}

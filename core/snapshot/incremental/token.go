@@ -114,6 +114,13 @@ func (w *writer) table(t *Table) {
 	w.number(uint64(t.Status))
 	w.flags(t.Replace, t.Sweep, t.Suspect)
 	w.flags(t.Filtered, false, false)
+	w.number(t.Shown.Min)
+	w.number(t.Shown.Max)
+	w.number(uint64(len(t.Shown.Running)))
+	for _, xid := range t.Shown.Running {
+		w.number(xid)
+	}
+	w.number(uint64(t.High))
 	w.number(t.Rows)
 	w.number(uint64(len(t.Ranges)))
 	for _, r := range t.Ranges {
@@ -194,6 +201,11 @@ func (r *reader) table() (t Table) {
 	t.Status = Status(r.upTo(uint64(statusEnd) - 1))
 	t.Replace, t.Sweep, t.Suspect = r.flags()
 	t.Filtered, _, _ = r.flags()
+	t.Shown.Min, t.Shown.Max = r.number(), r.number()
+	for n := r.count(); n > 0 && !r.bad; n-- {
+		t.Shown.Running = append(t.Shown.Running, r.number())
+	}
+	t.High = core.LSN(r.number())
 	t.Rows = r.number()
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		t.Ranges = append(t.Ranges, Range{Lo: r.key(len(t.Key)), Hi: r.key(len(t.Key))})
