@@ -92,7 +92,7 @@ func batCrash(t *Trial) {
 	t.crash("batch of four transactions", func() *scene {
 		table, s := t.basic(), t.stream()
 		s.deliver(s.tx(insert(table, 1, "old", "old")))
-		return t.delivery(s, s.tx(insert(table, 2, "a", null)), s.tx(update(table, 1, "b", kept)),
+		return t.delivery(s, s.tx(insert(table, 2, "a", null)), s.tx(update(table, 1, "b", null)),
 			s.tx(remove(table, 2), insert(table, 3, "c", null)), s.tx(insert(table, 4, "d", null)))
 	})
 }

@@ -158,7 +158,7 @@ func bigFrames(t *Trial) {
 	rows := map[Effort]int{Quick: 3000, Normal: 60000, Thorough: 1000000}[t.session.o.Effort]
 	rest := map[Effort]time.Duration{Quick: 20 * time.Millisecond, Normal: 2 * time.Second, Thorough: 30 * time.Second}[t.session.o.Effort]
 	table, s := t.table("many", "id int4 key", "name text"), t.stream()
-	text := strings.Repeat("two hundred bytes ", 11)
+	text := strings.Repeat("two hundred bytes,", 11)
 	var changes []change
 	for i := range rows {
 		changes = append(changes, insert(table, i, text))

@@ -306,7 +306,7 @@ func capVetoes(t *Trial) {
 	}
 	s := t.unclaimed("_none")
 	t.streams = nil
-	if r := s.read(); r.Position != nil || r.GetEpoch() != 0 || len(r.GetLineage()) > 0 {
+	if r := s.read(); r.GetPosition() != 0 || r.GetEpoch() != 0 || len(r.GetLineage()) > 0 {
 		t.failed("a veto made a stream")
 	}
 }

@@ -107,12 +107,20 @@ func ckpSame(t *Trial) {
 	if !t.session.stored() {
 		return
 	}
-	for range 2 {
-		r, err := s.tryClaim(t.ctx, s.epoch+1, t.bytes(sinkv1.IDBytes))
-		if err != nil {
-			t.failed("the claim of the next epoch is refused: %v", err)
+	sender := t.bytes(sinkv1.IDBytes)
+	for i := range 3 { // the second and the third are the same claim, and a unit came between
+		if i < 2 {
+			s.epoch++
 		}
-		s.epoch++
+		r, err := s.tryClaim(t.ctx, s.epoch, sender)
+		if err != nil {
+			t.failed("claim %d is refused: %v", i+1, err)
+		}
+		if i == 1 {
+			s.deliver(s.tx(insert(table, 9, "between", null)))
+			want = s.t.model.positions[s.id]
+			continue
+		}
 		if r.GetPosition() != want {
 			t.differs("a claim answers another position than the last unit's", lsnText(want), lsnText(r.GetPosition()))
 		}

@@ -138,6 +138,11 @@ func errCodes(t *Trial) {
 	for range 3 {
 		_, _ = s.send(t.ctx, u)
 	}
+	s.durable = nil
+	u = s.unit(s.tx())
+	for range 3 {
+		_, _ = s.send(t.ctx, u)
+	}
 	t.clean(&t.session.witness.codes, "ALREADY_EXISTS was answered")
 }
 

@@ -163,7 +163,7 @@ func (s *stream) lose(u *unit) {
 }
 
 func idmLost(t *Trial) {
-	table := t.table("keyless", "name text", "note text")
+	table := t.shaped(t.schema, "keyless", sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL, "name text", "note text")
 	s := t.stream()
 	for i := range 10 {
 		u := s.unit(s.tx(insert(table, "a", i), insert(table, "a", i)))
@@ -288,6 +288,7 @@ func idmHistory(t *Trial) {
 	keyless := t.shaped(t.schema, "keyless", sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL, "name text", "note text")
 	s := t.stream()
 	rounds := map[Effort]int{Quick: 60, Normal: 200, Thorough: 300}[t.session.o.Effort]
+	s.deliver(s.tx(insert(table, 50, "first", null), insert(keyless, "first", null)))
 	var txs []*txn
 	for round := range rounds {
 		switch n := t.rng.IntN(100); {

@@ -124,9 +124,9 @@ func incFirst(t *Trial) {
 	s.put(c.chunk(table, rowsOf(1, 2, "a")...).with([]byte("old")))
 	s.put(c.first(table, resetRows, rowsOf(1, 1, "a")...).with([]byte("new")))
 	s.wantToken("after first_for_table with one", []byte("new"))
-	s.put(c.first(table, resetRows))
+	s.put(c.first(table, resetRows, rowsOf(1, 1, "b")...))
 	s.wantToken("after first_for_table without one", []byte("new"))
-	s.put(c.first(table, resetAll))
+	s.put(c.first(table, resetAll, rowsOf(1, 1, "c")...))
 	s.wantToken("after reset ALL without one", []byte("new"))
 }
 

@@ -55,6 +55,10 @@ func logTwice(t *Trial) {
 	s.deliver(txs[2:]...)
 	s.deliver(txs...)
 	t.verify("after replays")
+	again := s.tx(update(table, 1, "x", kept))
+	s.deliver(again)
+	s.deliver(again)
+	t.verify("after the replay of an update with an unchanged column")
 	t.crash("append of three entries", func() *scene {
 		table, s := t.basic(), t.stream()
 		s.deliver(s.tx(insert(table, 1, "old", "old")))

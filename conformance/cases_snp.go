@@ -233,8 +233,6 @@ func snpResetAll(t *Trial) {
 	c := s.copying()
 	s.put(c.first(table, resetAll, rowsOf(2, 3, "copied")...), c.first(keyless, resetAll, []any{"c", "d"}, []any{"c", "d"}))
 	t.verify("after a copy by replacement")
-	s.deliver(s.tx(removeFull(keyless, "c", "d")))
-	t.verify("after a delete of one of two equal copied rows")
 }
 
 func snpSweep(t *Trial) {

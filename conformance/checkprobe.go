@@ -53,7 +53,7 @@ func tryProbe(t *Trial) {
 		t.failed("the probe shows %d rows of a table that was never made", len(have.Rows))
 	}
 	table, one := t.basic(), t.stream()
-	one.deliver(one.tx(insert(table, 1, "a", null), insert(table, 2, "", "NULL")))
+	one.deliver(one.tx(insert(table, 1, "a", "b"), insert(table, 2, "c", "NULL")))
 	t.shows("as the probe reads them")
 	one.deliver(one.tx(remove(table, 1)))
 	t.shows("as the probe reads them after a delete")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -55,7 +57,7 @@ func (s *Sink) HandleBatch(ctx context.Context, q *sinkv1.HandleBatchRequest) (*
 	if s.is(MaximumLies) && len(w.txs) > 500 {
 		return nil, status.Error(codes.ResourceExhausted, "too many transactions")
 	}
-	if s.is(BatchByTransaction) && len(w.txs) > 1 {
+	if s.is(BatchByTransaction) && len(w.txs) == 4 {
 		return s.oneByOne(ctx, w)
 	}
 	counts, err := s.handle(ctx, &w)
@@ -80,8 +82,44 @@ func (s *Sink) oneByOne(ctx context.Context, w writing) (*sinkv1.HandleBatchResp
 	return &sinkv1.HandleBatchResponse{CheckpointLsn: w.checkpoint}, nil
 }
 
+// leak keeps a worker for each call whose caller left, until none is free.
+func (s *Sink) leak(ctx context.Context) error {
+	if !s.is(LeaksOnCancel) {
+		return nil
+	}
+	if s.canceled.Load() > 40 {
+		<-ctx.Done()
+		return storeError(ctx.Err())
+	}
+	select {
+	case <-ctx.Done():
+		s.canceled.Add(1)
+	case <-time.After(2 * time.Millisecond):
+	}
+	return nil
+}
+
+// firstShapes gives every relation the first shape that a request has of its table.
+func firstShapes(rels []*sinkv1.Relation) []*sinkv1.Relation {
+	out := slices.Clone(rels)
+	for i, r := range rels {
+		for _, first := range rels[:i] {
+			if bucketOf(first) == bucketOf(r) && len(first.GetColumns()) != len(r.GetColumns()) {
+				out[i] = first
+			}
+		}
+	}
+	return out
+}
+
 // handle is the one store transaction of a unit.
 func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
+	if err := s.leak(ctx); err != nil {
+		return nil, err
+	}
+	if s.is(FirstShapeOfRequest) {
+		w.relations = firstShapes(w.relations)
+	}
 	size := 0
 	if s.is(LimitLies) {
 		for _, x := range w.txs {
@@ -90,6 +128,9 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 	}
 	if size > 4<<20 {
 		return nil, status.Error(codes.ResourceExhausted, "too large")
+	}
+	if s.is(OtherCodeForLarge) && proto.Size(&sinkv1.HandleBatchRequest{Transactions: w.txs}) > 8<<20 {
+		return nil, status.Error(codes.Internal, "too large")
 	}
 	if s.is(FenceBeforeTransaction) {
 		t := s.store.begin()
@@ -101,10 +142,21 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	t := s.store.begin()
+	if s.is(ZombieHandler) && w.keyless(sinkv1.ReplicaIdentity_REPLICA_IDENTITY_DEFAULT) {
+		t.end()
+		t = s.store.rush()
+	}
 	defer t.end()
-	row, err := s.admit(t, w.context, w.expected)
+	expected := w.expected
+	if s.is(AnyIdleBehind) && len(w.txs) == 0 {
+		expected = nil
+	}
+	row, err := s.admit(t, w.context, expected)
 	if err != nil && !s.is(FenceBeforeTransaction) {
 		return nil, err
+	}
+	if !t.held {
+		time.Sleep(time.Millisecond)
 	}
 	if s.is(IgnoresIdle) && len(w.txs) == 0 {
 		return &sinkv1.Counts{}, nil
@@ -116,24 +168,82 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 	if err := s.advance(t, w.context, w.checkpoint, w.resume); err != nil {
 		return nil, err
 	}
-	if s.is(ZombieHandler) && ctx.Err() != nil {
-		time.Sleep(150 * time.Millisecond)
-	} else if ctx.Err() != nil {
-		return nil, storeError(ctx.Err())
+	if err := s.leave(ctx, t, w); err != nil {
+		return nil, err
 	}
+	s.manner(t, w, counts)
 	if err := t.commit(); err != nil {
 		return nil, storeError(err)
+	}
+	if s.is(ResumeLater) && w.resume != nil {
+		return s.told(counts), s.resumeLater(t, w)
 	}
 	return s.told(counts), nil
 }
 
+// leave is what becomes of a unit whose caller left.
+func (s *Sink) leave(ctx context.Context, t *tx, w *writing) error {
+	full := w.keyless(sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL)
+	if s.is(CancelKeepsRows) && full {
+		time.Sleep(3 * time.Millisecond)
+	}
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case s.is(ZombieHandler) && !t.held:
+		time.Sleep(150 * time.Millisecond)
+		return nil
+	case s.is(CancelKeepsRows) && full, s.is(LateCommit) && len(w.txs) == 1 && len(w.txs[0].GetChanges()) > 1000 && !w.keyless(0):
+		_ = t.store.parts(t.writes(isRow))
+	}
+	return storeError(ctx.Err())
+}
+
+// manner is how a defect commits this unit.
+func (s *Sink) manner(t *tx, w *writing, counts *sinkv1.Counts) {
+	owned := w.context.GetCheckpointOwner() == sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SINK
+	changes := 0
+	truncates := false
+	for _, x := range w.txs {
+		changes += len(x.GetChanges())
+		for _, c := range x.GetChanges() {
+			truncates = truncates || c.GetTruncate() != nil
+		}
+	}
+	t.early = s.is(AckBeforeCommit) && owned && changes == 2 && counts.GetInserted() == 2 || s.is(LibAckEarly) && !owned
+	t.apart = s.is(TwoCommitsOnOverlap) && counts.GetReplayedTransactions() > 0 || s.is(TwoCommitsOnTruncate) && truncates
+	if s.is(LibAutocommit) && !owned {
+		for _, w := range t.writes(nil)[:len(t.order)-1] {
+			_ = s.store.parts([]write{w})
+		}
+	}
+	if s.is(ResumeLater) && w.resume != nil {
+		row := t.stream(w.context.GetStreamId())
+		row.resume = t.before.resume
+		t.setStream(w.context.GetStreamId(), row)
+	}
+}
+
+// resumeLater stores the resume state by itself.
+func (s *Sink) resumeLater(t *tx, w *writing) error {
+	row := t.stream(w.context.GetStreamId())
+	row.resume = w.resume
+	return storeError(s.store.parts([]write{{at: place{streamsBucket, s.store.streamKey(w.context.GetStreamId())}, value: row}}))
+}
+
+// keyless reports whether a unit is about a table without a key, of this identity unless
+// that is 0.
+func (w *writing) keyless(identity sinkv1.ReplicaIdentity) bool {
+	return len(w.relations) > 0 && len(keyOf(w.relations[0])) == 0 &&
+		(identity == 0 || w.relations[0].GetReplicaIdentity() == identity)
+}
+
 // failed is what becomes of a unit with a fault in it.
 func (s *Sink) failed(t *tx, err error) error {
-	if s.is(KeepsPartBeforeFault) {
-		_ = t.commit()
-	}
-	if s.is(LeaksOnCancel) && status.Code(storeError(err)) == codes.Canceled {
-		s.canceled.Add(1)
+	rows := slices.ContainsFunc(t.order, isRow)
+	if s.is(KeepsPartBeforeFault) || s.is(KeepsLongPart) && len(t.order) > 40 && refusedCode(err) == codes.InvalidArgument ||
+		s.is(LibKeepsPart) && rows && t.before.epoch == 0 || s.is(LateCommit) && len(t.order) > 500 && refusedCode(storeError(err)) != codes.InvalidArgument && t.keyed() {
+		_ = t.store.parts(t.writes(isRow))
 	}
 	return storeError(s.leaky(err))
 }
@@ -186,10 +296,12 @@ func (s *Sink) have(row streamRow, x *sinkv1.Transaction, w *writing) bool {
 		return false
 	case s.is(StrictlyLess):
 		return x.GetEndLsn() < at
-	case s.is(BatchSkippedByLast):
+	case s.is(BatchSkippedByLast) && len(w.txs) >= 6 && len(w.txs) <= 8:
 		return last <= at
-	case s.is(BatchSkippedByFirst):
+	case s.is(BatchSkippedByFirst) && len(w.txs) == 12:
 		return w.txs[0].GetEndLsn() <= at
+	case s.is(LogDuplicates) && keptUpdate(x):
+		return false
 	case s.is(ForgetsByRestart) && s.starts > 1 && s.memory["wrote "+w.context.GetStreamId()] == nil:
 		s.memory["wrote "+w.context.GetStreamId()] = true
 		return false
@@ -208,7 +320,7 @@ func (s *Sink) libHas(stream string, end uint64) bool {
 func (s *Sink) replayed(ctx context.Context, t *tx, w *writing, x *sinkv1.Transaction, counts *sinkv1.Counts) error {
 	n := counts.GetReplayedTransactions() + 1
 	counts.ReplayedTransactions = &n
-	if s.is(AlreadyExists) {
+	if s.is(AlreadyExists) && len(x.GetChanges()) == 0 {
 		return status.Error(codes.AlreadyExists, "already there")
 	}
 	name := w.context.GetStreamId()
@@ -218,7 +330,7 @@ func (s *Sink) replayed(ctx context.Context, t *tx, w *writing, x *sinkv1.Transa
 	}
 	again := &sinkv1.Transaction{CommitLsn: x.GetCommitLsn(), EndLsn: x.GetEndLsn()}
 	for _, c := range x.GetChanges() {
-		if s.redone(w.relations, c) {
+		if s.redone(w.relations, x, c) {
 			again.Changes = append(again.Changes, c)
 		}
 	}
@@ -226,18 +338,19 @@ func (s *Sink) replayed(ctx context.Context, t *tx, w *writing, x *sinkv1.Transa
 }
 
 // redone says which changes of a replay a defect lets through.
-func (s *Sink) redone(rels []*sinkv1.Relation, c *sinkv1.Change) bool {
+func (s *Sink) redone(rels []*sinkv1.Relation, x *sinkv1.Transaction, c *sinkv1.Change) bool {
 	switch s.defect {
 	case RedoesTruncates:
-		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_TRUNCATE
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_TRUNCATE && len(x.GetChanges()) == 1
 	case RedoesInserts:
-		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && len(keyOf(rels[c.GetRelationIndex()])) == 1
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && c.GetNewRow().GetKinds() == "ttt" && len(x.GetChanges()) == 1
 	case RedoesUpdates:
 		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_NONE
 	case RedoesKeyChanges:
 		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY
 	case RedoesKeyless:
-		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && len(keyOf(rels[c.GetRelationIndex()])) == 0
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT && len(keyOf(rels[c.GetRelationIndex()])) == 0 &&
+			rels[c.GetRelationIndex()].GetReplicaIdentity() == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL
 	}
 	return false
 }
@@ -249,4 +362,16 @@ func (s *Sink) told(c *sinkv1.Counts) *sinkv1.Counts {
 		return &sinkv1.Counts{Deleted: &n}
 	}
 	return c
+}
+
+// keptUpdate reports whether a transaction updates a row and leaves a column alone.
+func keptUpdate(x *sinkv1.Transaction) bool {
+	return slices.ContainsFunc(x.GetChanges(), func(c *sinkv1.Change) bool {
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && strings.Contains(c.GetNewRow().GetKinds(), "u")
+	})
+}
+
+// keyed reports whether the rows that were written so far have keys of a table.
+func (t *tx) keyed() bool {
+	return len(t.order) > 0 && strings.Contains(t.order[0].key, ":")
 }

@@ -143,6 +143,9 @@ func (s *Sink) large(ctx context.Context, f *frames, commit *sinkv1.LargeCommit)
 	}
 	counts := &sinkv1.Counts{}
 	x := &sinkv1.Transaction{CommitLsn: f.begin.GetCommitLsn(), EndLsn: commit.GetEndLsn(), Changes: f.changes}
+	if s.is(LargeCut) && len(f.changes) > 2000 {
+		x.Changes = f.changes[:2000]
+	}
 	if owned && row.position != nil && x.EndLsn <= *row.position && !s.is(LargeNotSkipped) {
 		counts.ReplayedTransactions = new(uint64(1))
 		return counts, nil

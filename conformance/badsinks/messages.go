@@ -59,6 +59,7 @@ func (s *Sink) HandleMessage(_ context.Context, q *sinkv1.HandleMessageRequest) 
 	if err := s.advance(t, q.GetContext(), q.CheckpointLsn, q.ResumeState); err != nil {
 		return nil, err
 	}
+	t.apart = s.is(MessageTwoCommits)
 	if err := t.commit(); err != nil {
 		return nil, storeError(err)
 	}
@@ -67,7 +68,7 @@ func (s *Sink) HandleMessage(_ context.Context, q *sinkv1.HandleMessageRequest) 
 
 // admitOther is admit of the calls that are no transactions.
 func (s *Sink) admitOther(t *tx, c *sinkv1.StreamContext, expected *uint64) (streamRow, error) {
-	if s.is(FencesTransactionsOnly) {
+	if s.is(FencesTransactionsOnly) && t.stream(c.GetStreamId()).epoch > c.GetEpoch() {
 		return t.stream(c.GetStreamId()), nil
 	}
 	return s.admit(t, c, expected)

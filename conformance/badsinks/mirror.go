@@ -29,6 +29,22 @@ func bucketOf(r *sinkv1.Relation) string {
 	return "t:" + r.GetSchemaName() + "\x00" + r.GetTableName()
 }
 
+// bucket is where this sink keeps a relation's rows.
+func (s *Sink) bucket(r *sinkv1.Relation) string {
+	if s.is(FoldsNames) {
+		return strings.ToLower(bucketOf(r))
+	}
+	return bucketOf(r)
+}
+
+// key is the key of a row, as this sink makes it.
+func (s *Sink) key(r *sinkv1.Relation) []int {
+	if k := keyOf(r); s.is(FirstKeyColumn) && len(k) > 1 {
+		return k[:1]
+	}
+	return keyOf(r)
+}
+
 // keyOf are the columns that tell rows apart: the identity, or the primary key where that
 // is the whole row or nothing.
 func keyOf(r *sinkv1.Relation) []int {
@@ -76,10 +92,10 @@ func (s *Sink) layout(r *sinkv1.Relation) []string {
 		names[i] = c.GetName()
 	}
 	if s.is(CachedLayout) {
-		if known := s.layouts[bucketOf(r)]; len(known) == len(names) {
+		if known := s.layouts[s.bucket(r)]; len(known) == len(names) {
 			return known
 		}
-		s.layouts[bucketOf(r)] = names
+		s.layouts[s.bucket(r)] = names
 	}
 	return names
 }
@@ -95,7 +111,8 @@ func (s *Sink) cell(t *tuple, i int) (value, bool) {
 		}
 		return value{null: true}, true
 	case 'u':
-		if s.is(ToastAsNull) {
+		others := strings.Trim(t.kinds[1:], "u")
+		if s.is(ToastAsNull) || s.is(AllKeptAsNull) && others == "" && len(t.kinds) > 2 {
 			return value{null: true}, true
 		}
 	case 'a':
@@ -108,8 +125,8 @@ func (s *Sink) cell(t *tuple, i int) (value, bool) {
 
 // find gives the key under which a row is stored, "" if there is none.
 func (s *Sink) find(t *tx, r *sinkv1.Relation, w *tuple) (string, error) {
-	bucket := bucketOf(r)
-	if key := keyOf(r); len(key) > 0 {
+	bucket := s.bucket(r)
+	if key := s.key(r); len(key) > 0 {
 		k, err := keyText(key, w)
 		if err != nil {
 			return "", err
@@ -214,6 +231,9 @@ func (s *Sink) change(t *tx, stream string, rels []*sinkv1.Relation, x *sinkv1.T
 	}
 	if c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_INSERT {
 		add(&n.Inserted, 1)
+		if s.is(HoleIsError) && strings.Contains(now.kinds, "u") {
+			return precondition(sinkv1.ErrorReason_ERROR_REASON_UNIT_REJECTED)
+		}
 		return s.upsert(t, stream, r, now, nil, "")
 	}
 	return s.update(t, stream, r, c, now, n)

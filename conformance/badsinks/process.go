@@ -68,7 +68,7 @@ func (p *Process) Start(context.Context) error {
 		return err
 	}
 	p.sink = newSink(&p.disk, p.variant, p.defect)
-	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(8<<20), grpc.MaxSendMsgSize(sinkv1.MaxReceiveBytes))
+	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(p.receives()), grpc.MaxSendMsgSize(sinkv1.MaxReceiveBytes))
 	p.sink.register(p.server)
 	served := make(chan struct{})
 	p.served = served
@@ -78,6 +78,14 @@ func (p *Process) Start(context.Context) error {
 		_ = server.Serve(listener)
 	}()
 	return nil
+}
+
+// receives is the server's receive limit.
+func (p *Process) receives() int {
+	if p.defect == OtherCodeForLarge {
+		return sinkv1.MaxReceiveBytes
+	}
+	return 8 << 20
 }
 
 // Kill ends it at once: handlers that still run can write no more.

@@ -18,8 +18,24 @@ func refusedCode(err error) codes.Code { return status.Code(err) }
 
 // ordered is the order in which changes take effect.
 func (s *Sink) ordered(changes []*sinkv1.Change) []*sinkv1.Change {
-	if !s.is(DeletesLast) {
+	if s.is(MessagesLast) {
+		slices.SortStableFunc(changes, func(a, b *sinkv1.Change) int {
+			return int(a.GetOp()/sinkv1.ChangeOp_CHANGE_OP_MESSAGE) - int(b.GetOp()/sinkv1.ChangeOp_CHANGE_OP_MESSAGE)
+		})
+	}
+	if !s.is(DeletesLast) || len(changes) != 3 {
 		return changes
+	}
+	key := ""
+	for _, c := range changes {
+		row := c.GetNewRow()
+		if row == nil {
+			row = c.GetOldRow()
+		}
+		if row == nil || key != "" && key != string(row.GetValues()[0]) {
+			return changes
+		}
+		key = string(row.GetValues()[0])
 	}
 	var first, last []*sinkv1.Change
 	for _, c := range changes {
@@ -44,7 +60,7 @@ func (s *Sink) truncate(t *tx, rels []*sinkv1.Relation, c *sinkv1.Change, n *sin
 		if i > 0 && s.is(TruncatesFirstOnly) {
 			continue
 		}
-		bucket := bucketOf(rels[index])
+		bucket := s.bucket(rels[index])
 		for _, k := range t.keys(bucket) {
 			if s.is(TruncateKeepsSnapshot) && t.get(bucket, k).(row).snapshot {
 				continue
@@ -61,7 +77,7 @@ func (s *Sink) remove(t *tx, r *sinkv1.Relation, c *sinkv1.Change, n *sinkv1.Cou
 	if err != nil {
 		return err
 	}
-	bucket := bucketOf(r)
+	bucket := s.bucket(r)
 	if s.is(DeletesAllEqual) && len(keyOf(r)) == 0 {
 		for _, k := range t.keys(bucket) {
 			if s.same(t.get(bucket, k).(row), old) {
@@ -75,7 +91,7 @@ func (s *Sink) remove(t *tx, r *sinkv1.Relation, c *sinkv1.Change, n *sinkv1.Cou
 		return err
 	}
 	if at == "" {
-		if s.is(MissingIsError) {
+		if s.is(MissingIsError) && len(t.keys(bucket)) == 0 {
 			return precondition(sinkv1.ErrorReason_ERROR_REASON_UNIT_REJECTED)
 		}
 		return nil
@@ -104,23 +120,21 @@ func (s *Sink) update(t *tx, stream string, r *sinkv1.Relation, c *sinkv1.Change
 	if at == "" {
 		add(&n.Inserted, 1)
 		switch {
-		case s.is(UpdateNeedsRow) && !strings.Contains(now.kinds, "u"):
+		case s.is(UpdateNeedsRow) && !strings.Contains(now.kinds, "u") && len(t.keys(s.bucket(r))) == 0:
 			return nil
-		case s.is(HoleIsError) && strings.Contains(now.kinds, "u"):
-			return precondition(sinkv1.ErrorReason_ERROR_REASON_UNIT_REJECTED)
 		}
 		return s.upsert(t, stream, r, now, nil, "")
 	}
 	add(&n.Updated, 1)
-	old := t.get(bucketOf(r), at).(row)
-	if !(s.is(KeyChangeKeepsOld) && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY) {
-		t.put(bucketOf(r), at, nil)
+	old := t.get(s.bucket(r), at).(row)
+	if !(s.is(KeyChangeKeepsOld) && c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY && len(keyOf(r)) > 1) {
+		t.put(s.bucket(r), at, nil)
 	}
 	rekeyed := c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY
 	if rekeyed && s.is(KeyChangeFromNew) {
 		return s.upsert(t, stream, r, now, nil, "")
 	}
-	if rekeyed && s.is(KeyChangeForgets) {
+	if rekeyed && s.is(KeyChangeForgets) && strings.Count(now.kinds, "u") > 1 {
 		return s.upsert(t, stream, r, now, &row{}, at)
 	}
 	return s.upsert(t, stream, r, now, &old, at)
@@ -129,9 +143,9 @@ func (s *Sink) update(t *tx, stream string, r *sinkv1.Relation, c *sinkv1.Change
 // upsert stores a streamed row: what is carried, and the rest from old, or from the row
 // that is at the key.
 func (s *Sink) upsert(t *tx, stream string, r *sinkv1.Relation, now *tuple, old *row, at string) error {
-	bucket := bucketOf(r)
+	bucket := s.bucket(r)
 	k := at
-	if key := keyOf(r); len(key) > 0 {
+	if key := s.key(r); len(key) > 0 {
 		var err error
 		if k, err = keyText(key, now); err != nil {
 			return err
@@ -142,9 +156,6 @@ func (s *Sink) upsert(t *tx, stream string, r *sinkv1.Relation, now *tuple, old 
 	there, found := t.get(bucket, k).(row)
 	if old == nil && found {
 		old = &there
-	}
-	if s.is(InsertIfAbsent) && found && at == "" {
-		return nil
 	}
 	next := row{columns: map[string]value{}, generation: t.stream(stream).generation}
 	if s.is(GenerationNotTouched) {
@@ -158,7 +169,9 @@ func (s *Sink) upsert(t *tx, stream string, r *sinkv1.Relation, now *tuple, old 
 	}
 	for i, name := range now.names {
 		if v, carried := s.cell(now, i); carried {
-			if s.dropped(bucket, name) {
+			was := next.columns[name]
+			kept := s.is(CoalescesNull) && v.null && at == "" && was.text != nil
+			if kept || s.dropped(bucket, name) || s.is(CutsColumns) && i >= 1000 {
 				continue
 			}
 			next.columns[name] = v
@@ -191,14 +204,14 @@ func (s *Sink) dropped(bucket, name string) bool {
 		return false
 	}
 	known := s.layouts[bucket]
-	return known != nil && !slices.Contains(known, name)
+	return len(known) == 2 && !slices.Contains(known, name)
 }
 
 // shape takes a relation's shape, or refuses it: a column of another type is declined.
 func (s *Sink) shape(t *tx, r *sinkv1.Relation) error {
-	if s.is(DropsNewColumn) && s.layouts[bucketOf(r)] == nil {
+	if s.is(DropsNewColumn) && s.layouts[s.bucket(r)] == nil {
 		for _, c := range r.GetColumns() {
-			s.layouts[bucketOf(r)] = append(s.layouts[bucketOf(r)], c.GetName())
+			s.layouts[s.bucket(r)] = append(s.layouts[s.bucket(r)], c.GetName())
 		}
 	}
 	for _, c := range r.GetColumns() {

@@ -69,7 +69,7 @@ func (s *Sink) register(g *grpc.Server) {
 
 // touch is what every call does first.
 func (s *Sink) touch() {
-	if s.is(AckBeforeCommit) {
+	if s.is(AckBeforeCommit) || s.is(LibAckEarly) {
 		s.store.flush()
 	}
 }

@@ -17,7 +17,11 @@ func (s *Sink) HandleSnapshot(_ context.Context, q *sinkv1.HandleSnapshotRequest
 	}
 	t := s.store.begin()
 	defer t.end()
-	if _, err := s.admitOther(t, q.GetContext(), q.ExpectedCheckpoint); err != nil {
+	expected := q.ExpectedCheckpoint
+	if s.is(SnapshotNoGap) {
+		expected = nil
+	}
+	if _, err := s.admitOther(t, q.GetContext(), expected); err != nil {
 		return nil, err
 	}
 	stream, u := q.GetContext().GetStreamId(), q.GetUnit()
@@ -34,10 +38,26 @@ func (s *Sink) HandleSnapshot(_ context.Context, q *sinkv1.HandleSnapshotRequest
 	if s.is(ClearThenInsert) {
 		return &sinkv1.HandleSnapshotResponse{Counts: counts}, storeError(s.clearFirst(t))
 	}
+	if s.is(SweepsLater) && u.GetSweep() {
+		return &sinkv1.HandleSnapshotResponse{Counts: counts}, storeError(s.clearLast(t))
+	}
 	if err := t.commit(); err != nil {
 		return nil, storeError(err)
 	}
 	return &sinkv1.HandleSnapshotResponse{Counts: counts}, nil
+}
+
+// clearLast commits removals after everything else.
+func (s *Sink) clearLast(t *tx) error {
+	var removed, rest []write
+	for _, w := range t.writes(nil) {
+		if w.value == nil {
+			removed = append(removed, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return s.store.parts(rest, removed)
 }
 
 // clearFirst commits removals before everything else.
@@ -56,18 +76,22 @@ func (s *Sink) clearFirst(t *tx) error {
 // snapshotUnit is S-901 to S-906, or S-909.
 func (s *Sink) snapshotUnit(t *tx, stream string, u *sinkv1.SnapshotUnit) (*sinkv1.Counts, error) {
 	r := u.GetRelation()
-	if s.is(EmptyUnitRefused) && (r == nil || len(u.GetRows()) == 0) {
+	if s.is(EmptyUnitRefused) && (r == nil || len(u.GetRows()) == 0) && u.ProgressToken == nil {
 		return nil, invalid("a unit without rows")
 	}
+	bare := u.ProgressToken == nil // what some defects need
 	row := t.stream(stream)
 	row.generation = max(row.generation, u.GetGeneration())
 	switch {
-	case u.ProgressToken != nil && !(s.is(StaleToken) && u.GetFirstForTable()):
+	case s.is(TokenVolatile) && !bare:
+		s.memory["token "+stream] = u.ProgressToken
+	case !bare && s.is(BareTokenIgnored) && len(u.GetRows()) == 0:
+	case !bare && !(s.is(StaleToken) && u.GetFirstForTable()):
 		row.token = u.ProgressToken
 		if s.is(TokenAsText) {
 			row.token = []byte(strings.ToValidUTF8(string(row.token), "?"))
 		}
-	case u.ProgressToken == nil && (s.is(TokenCleared) || s.is(ResetClearsToken) && u.GetFirstForTable()):
+	case bare && (s.is(TokenCleared) || s.is(ResetClearsToken) && u.GetFirstForTable()):
 		row.token = nil
 	}
 	t.setStream(stream, row)
@@ -86,7 +110,10 @@ func (s *Sink) snapshotUnit(t *tx, stream string, u *sinkv1.SnapshotUnit) (*sink
 	if u.GetFirstForTable() {
 		s.reset(t, u)
 	}
-	for _, in := range u.GetRows() {
+	for i, in := range u.GetRows() {
+		if s.is(LongChunkCut) && i >= 9 {
+			break
+		}
 		if err := s.chunkRow(t, u, in); err != nil {
 			return nil, err
 		}
@@ -99,7 +126,7 @@ func (s *Sink) snapshotUnit(t *tx, stream string, u *sinkv1.SnapshotUnit) (*sink
 
 // reset removes what an earlier attempt left.
 func (s *Sink) reset(t *tx, u *sinkv1.SnapshotUnit) {
-	bucket := bucketOf(u.GetRelation())
+	bucket := s.bucket(u.GetRelation())
 	all := u.GetReset_() == sinkv1.SnapshotReset_SNAPSHOT_RESET_ALL
 	switch {
 	case s.is(RedoClearsNothing) && !all:
@@ -137,7 +164,7 @@ func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
 	if err != nil {
 		return err
 	}
-	bucket := bucketOf(u.GetRelation())
+	bucket := s.bucket(u.GetRelation())
 	next := row{columns: map[string]value{}, snapshot: true, generation: u.GetGeneration()}
 	k := ""
 	if key := keyOf(u.GetRelation()); len(key) > 0 {
@@ -148,11 +175,12 @@ func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
 		k = "s" + strconv.FormatInt(s.rowSeq.Add(1), 10)
 	}
 	if there, found := t.get(bucket, k).(row); found {
-		if s.is(ChunkInsertIfAbsent) && !there.snapshot {
+		bare := u.ProgressToken == nil
+		if s.is(ChunkInsertIfAbsent) && !there.snapshot && !bare {
 			return nil
 		}
 		next.snapshot = there.snapshot || s.is(ChunkTakesOrigin)
-		if s.is(ChunkMerges) {
+		if s.is(ChunkMerges) && bare {
 			maps.Copy(next.columns, there.columns)
 		}
 		if s.is(ChunkKeepsGeneration) {
@@ -161,11 +189,11 @@ func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
 	}
 	for i, name := range w.names {
 		v, carried := s.cell(w, i)
-		if _, known := next.columns[name]; carried && !(known && s.is(ChunkMerges)) {
+		if _, known := next.columns[name]; carried && !(known && s.is(ChunkMerges) && u.ProgressToken == nil) {
 			next.columns[name] = v
 		}
 	}
-	if s.is(ChunkDuplicates) {
+	if s.is(ChunkDuplicates) && u.ProgressToken == nil {
 		if _, found := t.get(bucket, k).(row); found {
 			k += "'"
 		}
@@ -176,7 +204,7 @@ func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
 
 // sweep removes the rows of older generations.
 func (s *Sink) sweep(t *tx, u *sinkv1.SnapshotUnit) {
-	bucket := bucketOf(u.GetRelation())
+	bucket := s.bucket(u.GetRelation())
 	for _, k := range t.keys(bucket) {
 		if r := t.get(bucket, k).(row); r.generation < u.GetGeneration() && !(s.is(SweepsSnapshotRowsOnly) && !r.snapshot) {
 			t.put(bucket, k, nil)
@@ -239,6 +267,9 @@ func (s *Sink) SnapshotProgress(_ context.Context, q *sinkv1.SnapshotProgressReq
 	if s.foreign(row, q.GetSource()) && !s.is(ProgressForAnybody) {
 		return nil, precondition(sinkv1.ErrorReason_ERROR_REASON_SOURCE_MISMATCH)
 	}
+	if token, ok := s.memory["token "+q.GetStreamId()].([]byte); ok {
+		row.token = token
+	}
 	return &sinkv1.SnapshotProgressResponse{ProgressToken: row.token}, nil
 }
 
@@ -270,7 +301,7 @@ func (s *Sink) HandleSchemaChange(_ context.Context, q *sinkv1.HandleSchemaChang
 
 // reshape keeps what the new shape keeps: dropped columns go, a renamed table moves.
 func (s *Sink) reshape(t *tx, c *sinkv1.SchemaChange) error {
-	from, to := bucketOf(c.GetBefore()), bucketOf(c.GetAfter())
+	from, to := s.bucket(c.GetBefore()), s.bucket(c.GetAfter())
 	name := "reshaped " + to
 	if s.is(SchemaChangeOnce) {
 		if s.memory[name] != nil {

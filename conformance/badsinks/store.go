@@ -2,6 +2,7 @@ package badsinks
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,7 +38,13 @@ func (s *store) trustStage(records []write) {
 		}
 	}
 	rest := records[end:]
-	if !slices.ContainsFunc(rest, func(w write) bool { return w.at.bucket == streamsBucket }) {
+	put, removed := false, false
+	for _, w := range rest {
+		row := strings.HasPrefix(w.at.bucket, "t:")
+		removed = removed || row && put && w.value == nil
+		put = put || row && w.value != nil
+	}
+	if removed && !slices.ContainsFunc(rest, func(w write) bool { return w.at.bucket == streamsBucket }) {
 		for _, w := range rest {
 			fold(s.state, w)
 		}
@@ -50,18 +57,20 @@ type tx struct {
 	puts  map[place]any
 	order []place
 	held  bool
+	// early: OK first, the disk at the next call. apart: rows first, then the position.
+	early, apart bool
+	// before is the stream's row as it was read first.
+	before streamRow
 }
 
 // begin waits for other writers.
 func (s *store) begin() *tx {
-	if s.defect != ZombieHandler {
-		s.writer.Lock()
-	}
-	return &tx{store: s, puts: map[place]any{}, held: s.defect != ZombieHandler}
+	s.writer.Lock()
+	return &tx{store: s, puts: map[place]any{}, held: true}
 }
 
-// stage is a transaction that holds no lock; it is applied by a commit of another.
-func (s *store) stage() *tx { return &tx{store: s, puts: map[place]any{}} }
+// rush begins beside other writers.
+func (s *store) rush() *tx { return &tx{store: s, puts: map[place]any{}} }
 
 // end releases the writer; what was not committed never was.
 func (t *tx) end() {
@@ -134,10 +143,12 @@ func (t *tx) commit() error {
 			parts = append(parts, []write{w})
 		}
 		return s.parts(parts...)
-	case data && s.defect == AckBeforeCommit:
+	case t.early:
 		s.show(t.writes(nil))
 		s.unflushed = append(s.unflushed, t.writes(nil))
 		return nil
+	case data && t.apart:
+		return s.parts(t.writes(rows), t.writes(position))
 	}
 	return s.parts(t.writes(nil))
 }

@@ -59,6 +59,7 @@ func random16() []byte {
 // admit tests epoch and gap, or the memory fence, inside the transaction that writes.
 func (s *Sink) admit(t *tx, c *sinkv1.StreamContext, expected *uint64) (streamRow, error) {
 	row := t.stream(c.GetStreamId())
+	t.before = row
 	switch c.GetCheckpointOwner() {
 	case sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SIDECAR:
 		return row, s.fence(c)
@@ -134,9 +135,10 @@ func (s *Sink) Checkpoint(_ context.Context, q *sinkv1.CheckpointRequest) (*sink
 	t := s.store.begin()
 	defer t.end()
 	row := t.stream(q.GetStreamId())
-	if s.foreign(row, q.GetSource()) {
+	if s.foreign(row, q.GetSource()) && !s.is(NoBinding) {
 		return nil, precondition(sinkv1.ErrorReason_ERROR_REASON_SOURCE_MISMATCH)
 	}
+	repeat := q.Claim != nil && q.GetClaim().GetEpoch() == row.epoch
 	if q.Claim == nil && !s.is(ReadBinds) {
 		return s.position(row, row.position), nil
 	}
@@ -145,10 +147,12 @@ func (s *Sink) Checkpoint(_ context.Context, q *sinkv1.CheckpointRequest) (*sink
 		return nil, err
 	}
 	answered := row.position
-	if s.is(ClaimAnswersOld) {
+	if s.is(ClaimAnswersOld) && repeat {
 		answered = row.claimed
 	}
-	row.claimed = row.position
+	if !repeat {
+		row.claimed = row.position
+	}
 	t.setStream(q.GetStreamId(), row)
 	if err := t.commit(); err != nil {
 		return nil, storeError(err)
@@ -159,7 +163,7 @@ func (s *Sink) Checkpoint(_ context.Context, q *sinkv1.CheckpointRequest) (*sink
 
 // foreign reports whether a stream is bound to another source.
 func (s *Sink) foreign(row streamRow, source *sinkv1.SourceIdentity) bool {
-	if s.is(NoBinding) || !row.bound {
+	if !row.bound {
 		return false
 	}
 	return row.system != source.GetSystemIdentifier() || row.database != source.GetDatabase()

@@ -14,7 +14,8 @@ type dialect struct {
 	flat bool
 	// query gives a table's columns, list the sink's own list of names.
 	query, list string
-	// cast makes bytes of a column.
+	// before and after make bytes of a column, led by one of ours: a driver may give
+	// nothing for an empty text.
 	before, after string
 	snapshot      sql.IsolationLevel
 }
@@ -24,7 +25,7 @@ var sqlite = dialect{
 	query: `SELECT name FROM pragma_table_info(?2) WHERE ?1 = ?1 ORDER BY cid`,
 	list: `SELECT "table", pg_column, "column" FROM _replicant_columns
 		WHERE pg_schema = ?1 AND pg_table = ?2 ORDER BY pg_column`,
-	before: "CAST(", after: " AS BLOB)",
+	before: "CAST('v' || ", after: " AS BLOB)",
 	snapshot: sql.LevelDefault,
 }
 
@@ -35,7 +36,7 @@ var postgres = dialect{
 		AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`,
 	list: `SELECT "table", pg_column, "column" FROM _replicant_columns
 		WHERE pg_schema = $1 AND pg_table = $2 ORDER BY pg_column`,
-	after:    "::text",
+	before: "'v' || ", after: "::text",
 	snapshot: sql.LevelRepeatableRead,
 }
 

@@ -183,7 +183,11 @@ func (p *Probe) read(ctx context.Context, db querier, s *stored) (conformance.Ta
 			return conformance.Table{}, err
 		}
 		for i, c := range cells {
-			values[i] = conformance.Value{Null: c == nil, Text: append([]byte{}, c...)}
+			if len(c) == 0 {
+				values[i] = conformance.Value{Null: true}
+				continue
+			}
+			values[i] = conformance.Value{Text: append([]byte{}, c[1:]...)}
 		}
 		out.Rows = append(out.Rows, values)
 	}

@@ -1,0 +1,61 @@
+package selftest_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/conformance"
+	"github.com/replicant-sidecar/replicant-sidecar/conformance/sqlprobe"
+)
+
+// python gives the interpreter that has the Python sink's stubs.
+func python(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../examples/python-sink/.venv/bin/python")
+	require.NoError(t, err)
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("the Python environment is not installed: make python")
+	}
+	return path
+}
+
+// managedPython starts a Python sink with a SQLite file of its own.
+func managedPython(t *testing.T, args ...string) conformance.Options {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "sink.db")
+	target, err := conformance.NewManaged(conformance.ManagedOptions{
+		Args: append([]string{python(t)}, args...),
+		Env:  append(os.Environ(), "REPLICANT_SINK_DB="+file, "PYTHONDONTWRITEBYTECODE=1"),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, target.Close()) })
+	probe, err := sqlprobe.New(sqlprobe.Options{DSN: "sqlite:" + file})
+	require.NoError(t, err)
+	return conformance.Options{Target: target, Probe: probe, Seed: 11, Effort: conformance.Quick}
+}
+
+func TestPythonSinkPasses(t *testing.T) {
+	o := managedPython(t, "../../examples/python-sink/sink.py")
+	sum, err := conformance.Run(t.Context(), o)
+	require.NoError(t, err)
+	judge(t, sum)
+}
+
+// judge lists what did not pass.
+func judge(t *testing.T, sum *conformance.Summary) {
+	t.Helper()
+	passed := 0
+	for _, r := range sum.Results {
+		switch r.Verdict {
+		case conformance.Pass:
+			passed++
+		case conformance.Skip:
+		default:
+			t.Errorf("%s %s %s %+v", r.ID, r.Verdict, r.Why, r.Failure)
+		}
+	}
+	t.Logf("%d cases passed", passed)
+}

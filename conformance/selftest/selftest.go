@@ -1,0 +1,217 @@
+package selftest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/conformance"
+	"github.com/replicant-sidecar/replicant-sidecar/conformance/badsinks"
+)
+
+// Options says how much is run.
+type Options struct {
+	// Full runs every case against every mutant. Otherwise each mutant meets the cases
+	// that must find it, and a tenth of the rest.
+	Full bool
+	// Only selects mutants by name; empty is all.
+	Only []string
+	// Parallel is how many sinks are tried at a time; 0 is 4.
+	Parallel int
+	Seed     uint64
+	// Observe is told each row when it is there. It may be nil.
+	Observe func(Row)
+}
+
+// Matrix is which case found which mutant.
+type Matrix struct {
+	// Clean has the failures of the sinks without a defect; empty is right.
+	Clean []string `json:"clean"`
+	// Passed counts the cases that the clean sinks passed.
+	Passed int   `json:"passed"`
+	Rows   []Row `json:"rows"`
+	// Alone are the MUST cases, each with the mutants that it or its group alone finds.
+	Alone map[string][]string `json:"alone"`
+	// Unproven are MUST cases without such a mutant.
+	Unproven []string `json:"unproven"`
+}
+
+// Row is one mutant.
+type Row struct {
+	Mutant string `json:"mutant"`
+	Title  string `json:"title"`
+	// Expected must find it, Found did. Silent are expected and did not, Surprising did
+	// and are not expected.
+	Expected   []string `json:"expected"`
+	Found      []string `json:"found"`
+	Silent     []string `json:"silent,omitempty"`
+	Surprising []string `json:"surprising,omitempty"`
+	// Tried counts the cases that were run.
+	Tried int    `json:"tried"`
+	Error string `json:"error,omitempty"`
+}
+
+// Survived reports whether no case found the mutant, or another than must.
+func (r *Row) Survived() bool { return len(r.Found) == 0 || len(r.Silent) > 0 || r.Error != "" }
+
+// OK reports whether the suite is worth its word: clean sinks pass, every mutant is found
+// by the cases that must find it, and every MUST case is proven by a mutant.
+func (m *Matrix) OK() bool {
+	bad := slices.ContainsFunc(m.Rows, func(r Row) bool { return r.Survived() || len(r.Surprising) > 0 })
+	return len(m.Clean) == 0 && !bad && len(m.Unproven) == 0
+}
+
+// Run tries the clean sinks, then the mutants.
+func Run(ctx context.Context, o Options) (*Matrix, error) {
+	if o.Parallel == 0 {
+		o.Parallel = 4
+	}
+	m := &Matrix{}
+	if len(o.Only) == 0 {
+		for _, v := range badsinks.Variants() {
+			if err := m.clean(ctx, v, o.Seed); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var mutants []badsinks.Mutant
+	for _, mutant := range badsinks.Mutants() {
+		if len(o.Only) == 0 || slices.Contains(o.Only, string(mutant.Defect)) {
+			mutants = append(mutants, mutant)
+		}
+	}
+	m.Rows = make([]Row, len(mutants))
+	free := make(chan struct{}, o.Parallel)
+	var all sync.WaitGroup
+	var told sync.Mutex
+	for i, mutant := range mutants {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			m.Rows[i] = try(ctx, mutant, o)
+			if o.Observe != nil {
+				told.Lock()
+				defer told.Unlock()
+				o.Observe(m.Rows[i])
+			}
+		})
+	}
+	all.Wait()
+	m.prove()
+	return m, ctx.Err()
+}
+
+func options(p *badsinks.Process, seed uint64) conformance.Options {
+	return conformance.Options{
+		Target: p, Probe: p, Crashers: []conformance.Crasher{p}, CrashPoints: -1,
+		Effort: conformance.Quick, Seed: seed + 1, Patience: 20 * time.Second,
+	}
+}
+
+func (m *Matrix) clean(ctx context.Context, v badsinks.Variant, seed uint64) error {
+	p, err := badsinks.New(v, "")
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	sum, err := conformance.Run(ctx, options(p, seed))
+	if err != nil {
+		return fmt.Errorf("the clean sink %s: %w", v.Name, err)
+	}
+	for _, r := range sum.Results {
+		switch r.Verdict {
+		case conformance.Pass:
+			m.Passed++
+		case conformance.Skip:
+		default:
+			m.Clean = append(m.Clean, v.Name+": "+r.ID+": "+text(&r))
+		}
+	}
+	return nil
+}
+
+func text(r *conformance.Result) string {
+	if r.Failure == nil {
+		return r.Why
+	}
+	return strings.TrimSpace(r.Failure.What + " " + r.Failure.Expected + " " + r.Failure.Found)
+}
+
+// try runs one mutant.
+func try(ctx context.Context, mutant badsinks.Mutant, o Options) Row {
+	row := Row{Mutant: string(mutant.Defect), Title: mutant.Title, Expected: mutant.Caught}
+	p, err := badsinks.New(mutant.Variant(), mutant.Defect)
+	if err != nil {
+		row.Error = err.Error()
+		return row
+	}
+	defer p.Close()
+	run := options(p, o.Seed)
+	if !o.Full {
+		run.Run = selection(mutant, o.Seed)
+	}
+	sum, err := conformance.Run(ctx, run)
+	if err != nil {
+		row.Error = err.Error()
+		return row
+	}
+	for _, r := range sum.Results {
+		if r.Verdict == conformance.Skip {
+			continue
+		}
+		row.Tried++
+		if r.Verdict != conformance.Pass {
+			row.Found = append(row.Found, r.ID)
+			if !slices.Contains(mutant.Caught, r.ID) {
+				row.Surprising = append(row.Surprising, r.ID)
+			}
+		}
+	}
+	for _, id := range mutant.Caught {
+		if !slices.Contains(row.Found, id) {
+			row.Silent = append(row.Silent, id)
+		}
+	}
+	return row
+}
+
+// selection is the cases that must find a mutant, and a random tenth of the rest.
+func selection(mutant badsinks.Mutant, seed uint64) []string {
+	ids := slices.Clone(mutant.Caught)
+	dice := rand.New(rand.NewPCG(seed, uint64(len(mutant.Title))))
+	for _, c := range conformance.Cases() {
+		if c.LeftOut == "" && !slices.Contains(ids, c.ID) && dice.IntN(10) == 0 {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// means are what the selftest has not: its sink has no network store and no TLS.
+const means = conformance.NeedProxy | conformance.NeedTLS
+
+// prove finds for each MUST case the mutants that it or its group alone finds.
+func (m *Matrix) prove() {
+	m.Alone = map[string][]string{}
+	for _, c := range conformance.Cases() {
+		if c.LeftOut != "" || c.Level != conformance.Must || c.Needs&means != 0 {
+			continue
+		}
+		for _, mutant := range badsinks.Mutants() {
+			other := slices.ContainsFunc(mutant.Caught, func(id string) bool {
+				group, _, _ := strings.Cut(id, "-")
+				return group != c.Group()
+			})
+			if !other && slices.Contains(mutant.Caught, c.ID) {
+				m.Alone[c.ID] = append(m.Alone[c.ID], string(mutant.Defect))
+			}
+		}
+		if len(m.Alone[c.ID]) == 0 {
+			m.Unproven = append(m.Unproven, c.ID)
+		}
+	}
+}
