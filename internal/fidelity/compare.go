@@ -47,7 +47,8 @@ type Difference struct {
 
 // Report counts what was compared.
 type Report struct {
-	Major         int
+	Major int
+	// Values leaves out the NULLs that fill rows.
 	Types, Values int
 	// Arrays are how many of the types are arrays.
 	Arrays      int
@@ -71,7 +72,9 @@ func (r *Report) Compare(t Table, reference Values, paths map[string]Values) {
 	for row := range t.Rows() {
 		id := fmt.Sprint(row)
 		for _, c := range t.Columns {
-			r.Values++
+			if row < len(c.Values) {
+				r.Values++
+			}
 			want := reference[id][c.Name]
 			for _, path := range Paths {
 				got, there := paths[path][id][c.Name]

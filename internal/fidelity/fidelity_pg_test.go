@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/fidelity"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
@@ -33,26 +34,23 @@ func each(t *testing.T, f func(t *testing.T, pg *pgtest.Server)) {
 func TestFidelity(t *testing.T) {
 	each(t, func(t *testing.T, pg *pgtest.Server) {
 		w := newWorld(t, pg, hostileHere())
-		w.db.Exec(t, `CREATE TABLE mark (id int PRIMARY KEY)`, `GRANT SELECT ON mark TO reader`)
+		w.db.Exec(t, `CREATE TABLE mark (id serial PRIMARY KEY)`, `GRANT SELECT ON mark TO reader`)
 		w.insert()
-		var chunks map[string]fidelity.Values
-		store := w.stream(func() {
+		given := map[string]map[string]fidelity.Values{}
+		values(given, w.sidecar(checkpoint.SnapshotInitial, func() {
 			for _, table := range w.tables {
 				w.db.Exec(t, "UPDATE "+table.Name+" SET n = n + 1")
 			}
-			chunks = w.chunks(w.plain())
 			for _, table := range w.tables {
 				w.db.Exec(t, "DELETE FROM "+table.Name)
 			}
 			w.insert()
-		})
+		}), fidelity.PathInitial)
+		values(given, w.sidecar(checkpoint.SnapshotIncremental, func() {}), fidelity.PathChunk)
 		right := w.chunks(w.connect(w.db.DSN, reference))
-		given := values(store)
 		report := &fidelity.Report{Major: pg.Major}
 		for _, table := range w.tables {
-			paths := given[table.Name]
-			paths[fidelity.PathChunk] = chunks[table.Name]
-			report.Compare(table, right[table.Name], paths)
+			report.Compare(table, right[table.Name], given[table.Name])
 		}
 		t.Log(report)
 		require.Empty(t, report.Differences)

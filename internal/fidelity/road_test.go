@@ -102,17 +102,19 @@ func (w *world) insert() {
 	}
 }
 
-// stream runs a whole sidecar: the initial copy, then what do makes of the source. It
-// returns the sink once it has done's last transaction, a message into the table mark.
-func (w *world) stream(do func()) *sinktest.Memory {
+// sidecar runs a whole one, from its copy to what do makes of the source. It returns the
+// sink once that has do's last transaction, which is written into the table mark.
+func (w *world) sidecar(kind checkpoint.Snapshot, do func()) *sinktest.Memory {
 	w.Helper()
 	store := sinktest.NewMemory()
 	address := w.serve(store)
 	remote, err := remotesink.New(remotesink.Options{Address: address})
 	require.NoError(w, err)
 	w.Cleanup(func() { _ = remote.Close() })
+	source := w.options()
+	source.Slot += fmt.Sprintf("_%d", kind)
 	p, err := pipeline.New(pipeline.Options{
-		Source: w.options(), Sink: remote, Snapshot: checkpoint.SnapshotInitial,
+		Source: source, Sink: remote, Snapshot: kind,
 		Logger: slog.New(slog.NewTextHandler(w.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	require.NoError(w, err)
@@ -123,15 +125,21 @@ func (w *world) stream(do func()) *sinktest.Memory {
 		cancel()
 		<-ended
 	}()
-	require.Eventually(w, func() bool { return len(store.Completed()) == 1 }, patience, 5*time.Millisecond, "the copy does not end")
+	require.Eventually(w, func() bool { return copied(store) }, patience, 5*time.Millisecond, "the copy does not end")
 	do()
-	w.db.Exec(w.T, `INSERT INTO mark VALUES (1)`)
+	w.db.Exec(w.T, `INSERT INTO mark DEFAULT VALUES`)
 	require.True(w, store.WaitFor(patience, func(list []sinktest.Transaction) bool {
 		return slices.ContainsFunc(list, func(t sinktest.Transaction) bool {
 			return len(t.Changes) > 0 && t.Changes[0].Relation != nil && t.Changes[0].Relation.Name == "mark"
 		})
 	}), "the stream does not arrive")
 	return store
+}
+
+// copied reports the end of either kind of copy.
+func copied(store *sinktest.Memory) bool {
+	return len(store.Completed()) == 1 ||
+		slices.ContainsFunc(store.SnapshotUnits(), func(u core.SnapshotUnit) bool { return u.BackfillComplete })
 }
 
 // serve puts the wire between sidecar and sink.
@@ -152,9 +160,8 @@ func (w *world) serve(store core.Sink) (address string) {
 	return "unix:" + socket
 }
 
-// values sorts what the sink was given by table and path.
-func values(store *sinktest.Memory) map[string]map[string]fidelity.Values {
-	all := map[string]map[string]fidelity.Values{}
+// values sorts what the sink was given by table and path; copied is the path of its copy.
+func values(all map[string]map[string]fidelity.Values, store *sinktest.Memory, copied string) {
 	add := func(path string, r *core.Relation, row core.Tuple) {
 		if all[r.Name] == nil {
 			all[r.Name] = map[string]fidelity.Values{}
@@ -166,7 +173,7 @@ func values(store *sinktest.Memory) map[string]map[string]fidelity.Values {
 	}
 	for _, u := range store.SnapshotUnits() {
 		for _, row := range u.Rows {
-			add(fidelity.PathInitial, u.Relation, row)
+			add(copied, u.Relation, row)
 		}
 	}
 	for _, t := range store.Transactions() {
@@ -183,10 +190,9 @@ func values(store *sinktest.Memory) map[string]map[string]fidelity.Values {
 			}
 		}
 	}
-	return all
 }
 
-// chunks reads all tables as an incremental copy does.
+// chunks reads all tables by SELECT.
 func (w *world) chunks(conn *pgconn.PgConn) map[string]fidelity.Values {
 	w.Helper()
 	all, err := w.tryChunks(conn)
@@ -231,15 +237,6 @@ func chunk(ctx context.Context, conn *pgconn.PgConn, table *snapshot.Table) (fid
 	}
 	_, err := reader.Close()
 	return rows, err
-}
-
-// plain opens a connection as the sidecar does.
-func (w *world) plain() *pgconn.PgConn {
-	w.Helper()
-	conn, err := wal.OpenPlain(context.Background(), w.options())
-	require.NoError(w, err)
-	w.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
 }
 
 // connect opens a connection of that role with these settings and no others.
