@@ -197,6 +197,8 @@ class Mirror:
         tables = {}
         for change in changes:
             if change.op == types.CHANGE_OP_TRUNCATE:
+                if not change.HasField("truncate"):
+                    raise broken("a truncate of nothing")
                 for index in change.truncate.relation_indexes:
                     self.db.execute(f"DELETE FROM {self.table(relations, index).name}")
                     counts.truncated += 1
