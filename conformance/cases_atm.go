@@ -128,7 +128,7 @@ func atmMiddle(t *Trial) {
 }
 
 func atmReader(t *Trial) {
-	rows := map[Effort]int{Quick: 3000, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
+	rows := map[Effort]int{Quick: 1500, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
 	table, s := t.table("wide", "id int4 key", "name text"), t.stream()
 	s.deliver(s.tx(insert(table, -1, "a")))
 	var changes []change

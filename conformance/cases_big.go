@@ -155,7 +155,7 @@ func bigWide(t *Trial) {
 }
 
 func bigFrames(t *Trial) {
-	rows := map[Effort]int{Quick: 3000, Normal: 60000, Thorough: 1000000}[t.session.o.Effort]
+	rows := map[Effort]int{Quick: 2200, Normal: 60000, Thorough: 1000000}[t.session.o.Effort]
 	rest := map[Effort]time.Duration{Quick: 20 * time.Millisecond, Normal: 2 * time.Second, Thorough: 30 * time.Second}[t.session.o.Effort]
 	table, s := t.table("many", "id int4 key", "name text"), t.stream()
 	text := strings.Repeat("two hundred bytes,", 11)
@@ -275,11 +275,11 @@ func (s *stream) rewrite(table *shape, rows int, name any) *unit {
 
 func dlnShort(t *Trial) {
 	table, s := t.basic(), t.stream()
-	rows := t.manyRows() / 4
+	rows := max(1100, t.manyRows()/4)
 	start := time.Now()
 	s.settle(s.rewrite(table, rows, "first"))
 	whole := time.Since(start)
-	for i := range map[Effort]int{Quick: 8, Normal: 20, Thorough: 40}[t.session.o.Effort] {
+	for i := range map[Effort]int{Quick: 5, Normal: 20, Thorough: 40}[t.session.o.Effort] {
 		u := s.rewrite(table, rows, i)
 		s.hurry(u, whole, t.rng.Float64()*1.2)
 		s.claim()
@@ -337,8 +337,8 @@ func dlnMany(t *Trial) {
 func dlnBroken(t *Trial) {
 	table, s := t.basic(), t.stream()
 	s.deliver(s.tx(insert(table, 1, "a", null)))
-	for i := range map[Effort]int{Quick: 8, Normal: 20, Thorough: 20}[t.session.o.Effort] {
-		u := s.rewrite(table, 1500, i)
+	for i := range map[Effort]int{Quick: 5, Normal: 20, Thorough: 20}[t.session.o.Effort] {
+		u := s.rewrite(table, 1100, i)
 		u.link = t.open()
 		r := s.pick(u)
 		q := s.build(u)

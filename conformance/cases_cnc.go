@@ -85,7 +85,7 @@ func (s *stream) hurry(u *unit, whole time.Duration, part float64) {
 }
 
 func (t *Trial) manyRows() int {
-	return map[Effort]int{Quick: 6000, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
+	return map[Effort]int{Quick: 2500, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
 }
 
 func cncLate(t *Trial) {
@@ -120,7 +120,7 @@ func cncLateGroups(t *Trial) {
 
 // steady watches that nothing changes any more.
 func (t *Trial) steady(s *stream) {
-	watch := map[Effort]time.Duration{Quick: 500 * time.Millisecond, Normal: 3 * time.Second, Thorough: 5 * time.Second}[t.session.o.Effort]
+	watch := map[Effort]time.Duration{Quick: 300 * time.Millisecond, Normal: 3 * time.Second, Thorough: 5 * time.Second}[t.session.o.Effort]
 	for end := time.Now().Add(watch); time.Now().Before(end); pause(t.ctx, 50) {
 		s.verifyPosition("while nothing is sent")
 	}

@@ -90,7 +90,7 @@ func (s *stream) claim() *sinkv1.CheckpointResponse {
 	}
 	if !s.t.session.stored() {
 		r := s.read()
-		s.durable = r.Position
+		s.durable = stored(r)
 		return r
 	}
 	r, err := s.tryClaim(s.t.ctx, s.epoch+1, s.sender)
@@ -101,8 +101,17 @@ func (s *stream) claim() *sinkv1.CheckpointResponse {
 		s.t.failed("the claim of epoch %d answers epoch %d", s.epoch+1, r.GetEpoch())
 	}
 	s.epoch = r.GetEpoch()
-	s.durable = r.Position
+	s.durable = stored(r)
 	return r
+}
+
+// stored is the position that an answer tells. A 0 is taken for none, but for the case
+// that is about it.
+func stored(r *sinkv1.CheckpointResponse) *uint64 {
+	if r.GetPosition() == 0 {
+		return nil
+	}
+	return r.Position
 }
 
 // tryClaim claims and changes nothing here.

@@ -53,6 +53,9 @@ func newSink(d *disk, v Variant, defect Defect) *Sink {
 	if s.is(FixedInstance) {
 		s.instance = []byte("0123456789abcdef")
 	}
+	if s.is(ShortInstance) {
+		s.instance = s.instance[:8]
+	}
 	s.rowSeq.Store(int64(s.store.life) << 32)
 	return s
 }
@@ -103,8 +106,6 @@ func (s *Sink) GetCapabilities(_ context.Context, q *sinkv1.GetCapabilitiesReque
 		return nil, status.Error(codes.FailedPrecondition, "too new")
 	case s.is(CapabilitiesWander) && n%2 == 0:
 		r.SinkVersion = "2"
-	case s.is(ShortInstance):
-		r.InstanceId = s.instance[:8]
 	case s.is(RenamedByRestart) && s.starts > 1:
 		r.SinkName = "reference-" + strings.Repeat("i", s.starts)
 	}
