@@ -90,6 +90,7 @@ type nullSink struct {
 
 	mu     sync.Mutex
 	stored core.Checkpoint
+	token  []byte
 	bytes  uint64
 }
 
@@ -133,6 +134,30 @@ func (s *nullSink) HandleLargeTransaction(ctx context.Context, l core.LargeTrans
 			end = f.Commit.Checkpoint
 		}
 	}
+}
+
+func (s *nullSink) HandleSnapshot(_ context.Context, u *core.SnapshotUnit) (core.Counts, error) {
+	for _, row := range u.Rows {
+		for _, v := range row.Values() {
+			s.bytes += uint64(len(v.Text))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Token != nil {
+		s.token = append([]byte{}, u.Token...)
+	}
+	return core.Counts{}, nil
+}
+
+func (s *nullSink) HandleSnapshotComplete(_ context.Context, u *core.SnapshotCompleteUnit) (core.Ack, error) {
+	return s.store(u.Checkpoint), nil
+}
+
+func (s *nullSink) SnapshotProgress(context.Context, core.SnapshotProgressRequest) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.token, nil
 }
 
 func (s *nullSink) walk(changes []core.Change) {
