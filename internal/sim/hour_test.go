@@ -119,7 +119,7 @@ func TestTakeoverOfAFrozenSidecar(t *testing.T) {
 		w.addSidecar("A", 0)
 		w.addSidecar("B", 0)
 		time.Sleep(2 * time.Minute)
-		for round := range 4 {
+		for round := range 3 {
 			var owner *generation
 			w.await(5*time.Minute, func() bool { return w.server.slot.holder != nil })
 			w.mu.Lock()

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	seedsFlag   = flag.Int("seeds", 6, "how many seeds TestSeeds runs")
+	seedsFlag   = flag.Int("seeds", 4, "how many seeds TestSeeds runs")
 	seedFlag    = flag.Uint64("seed", 0, "the one seed to run instead")
 	longFlag    = flag.Bool("long", false, "run every scenario in every mode")
 	historyFlag = flag.Bool("history", false, "print what happened, also when all went well")
