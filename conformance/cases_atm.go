@@ -79,7 +79,7 @@ func atmUnit(t *Trial) {
 	}
 	t.crash("overlap of two transactions, one of them stored", func() *scene {
 		table, s := t.basic(), t.stream()
-		first := s.tx(insert(table, 1, "old", "old"))
+		first := s.tx(insert(table, 1, "old", null))
 		s.deliver(first)
 		return t.delivery(s, first, mix(s, table))
 	})
@@ -177,11 +177,11 @@ func atmRegroup(t *Trial) {
 	t.crash("two transactions, redelivered one by one with a third", func() *scene {
 		table, s := t.basic(), t.stream()
 		s.deliver(s.tx(insert(table, 1, "old", "old")))
-		one, two := s.tx(insert(table, 5, "five", null), remove(table, 1)), s.tx(insert(table, 1, "again", null), insert(table, 6, "six", null))
+		one, two := s.tx(insert(table, 5, "five", null), remove(table, 1)), s.tx(insert(table, 6, "six", null), insert(table, 7, "seven", null))
 		sc := t.delivery(s, one, two)
 		if !s.batches() {
 			sc = t.delivery(s, one)
-			two = s.tx(insert(table, 7, "seven", null))
+			two = nil
 		}
 		sc.redo = func() {
 			s.claim()

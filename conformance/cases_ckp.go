@@ -132,6 +132,8 @@ func ckpDurable(t *Trial) {
 	for i := range 3 {
 		s := t.stream()
 		s.deliver(s.tx(insert(table, 10*i, "a", "b"), insert(table, 10*i+1, "c", null)))
+		t.bounce()
+		t.verify("after OK and a kill")
 		s.deliver(s.tx(update(table, 10*i, "d", "b")))
 		t.bounce()
 		t.verify("after OK and a kill")

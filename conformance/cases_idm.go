@@ -101,12 +101,15 @@ func idmUpdated(t *Trial) {
 // history makes n transactions that all touch what those before them did.
 func (s *stream) history(table *shape, n int) []*txn {
 	var txs []*txn
+	keyless := s.t.shaped(s.t.schema, "history", sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL, "name text", "note text")
 	for i := range n {
 		switch k := i % 5; k {
 		case 2:
 			txs = append(txs, s.tx(update(table, 1, s.t.canary("u"), i), insert(table, 100+i, "b", null)))
 		case 4:
 			txs = append(txs, s.tx(remove(table, 100+i-2), insert(table, 200+i, "c", i)))
+		case 3:
+			txs = append(txs, s.tx(insert(table, i+1, "a", i), insert(keyless, "no key", i)))
 		default:
 			txs = append(txs, s.tx(insert(table, i+1, "a", i)))
 		}

@@ -156,7 +156,7 @@ func (m *model) upsert(s *shape, now []cell, old *modelRow) {
 			row.known[name] = Value{Text: c.text}
 		case letterNull:
 			row.known[name] = Value{Null: true}
-		case letterUnchanged:
+		case letterUnchanged, letterAbsent: // neither is carried: what is stored stays
 			value, known := Value{}, false
 			if old != nil {
 				value, known = old.known[name]
@@ -164,7 +164,7 @@ func (m *model) upsert(s *shape, now []cell, old *modelRow) {
 			if known {
 				row.known[name] = value
 			}
-			holes = holes || !known
+			holes = holes || !known && c.letter == letterUnchanged
 		}
 	}
 	if old != nil { // columns that this shape does not carry

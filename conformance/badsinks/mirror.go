@@ -73,7 +73,7 @@ func (s *Sink) read(r *sinkv1.Relation, in *sinkv1.Row) (*tuple, error) {
 		return nil, invalid("a row is missing")
 	}
 	if len(in.GetKinds()) != len(r.GetColumns()) || len(in.GetValues()) != len(r.GetColumns()) {
-		if !s.is(AnyLength) || len(in.GetKinds()) > len(r.GetColumns()) || len(in.GetValues()) < len(in.GetKinds()) {
+		if !s.is(AnyLength) || len(in.GetKinds()) > len(r.GetColumns()) || len(in.GetValues()) > len(r.GetColumns()) {
 			return nil, invalid("a row does not fit its relation")
 		}
 	}
@@ -81,6 +81,12 @@ func (s *Sink) read(r *sinkv1.Relation, in *sinkv1.Row) (*tuple, error) {
 		return nil, invalid("an unknown letter")
 	}
 	t := &tuple{relation: r, kinds: in.GetKinds(), values: in.GetValues()}
+	for len(t.kinds) < len(r.GetColumns()) {
+		t.kinds += "a"
+	}
+	for len(t.values) < len(r.GetColumns()) {
+		t.values = append(t.values[:len(t.values):len(t.values)], nil)
+	}
 	t.names = s.layout(r)
 	return t, nil
 }

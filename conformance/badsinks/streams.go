@@ -185,7 +185,9 @@ func (s *Sink) claim(row streamRow, q *sinkv1.CheckpointRequest) (streamRow, err
 	}
 	row.bound = true
 	row.system, row.database = q.GetSource().GetSystemIdentifier(), q.GetSource().GetDatabase()
-	row.epoch, row.sender = epoch, sender
+	if q.Claim != nil {
+		row.epoch, row.sender = epoch, sender
+	}
 	return row, nil
 }
 

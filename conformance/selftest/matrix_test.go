@@ -3,6 +3,7 @@ package selftest_test
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,9 @@ func TestFullMatrix(t *testing.T) {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
 	defer out.Close()
-	m, err := selftest.Run(t.Context(), selftest.Options{Full: true, Seed: 1, Parallel: 3, Observe: func(r selftest.Row) {
+	leave := strings.Fields(os.Getenv("REPLICANT_MATRIX_LEAVE"))
+	only := strings.Fields(os.Getenv("REPLICANT_MATRIX_ONLY"))
+	m, err := selftest.Run(t.Context(), selftest.Options{Full: true, Leave: leave, Only: only, Seed: 1, Parallel: 3, Observe: func(r selftest.Row) {
 		require.NoError(t, json.NewEncoder(out).Encode(r))
 	}})
 	require.NoError(t, err)
