@@ -248,6 +248,35 @@ func (s *scene) release(file string) {
 	require.NoError(s.T, os.WriteFile(file, nil, 0o600))
 }
 
+// holds arms a point to block at its first passages, each with a gate of its own. An idle
+// step may pass a point before or between transactions, so that the ordinal of one of them
+// is not known beforehand: see heldAt.
+func (s *scene) holds(point failpoint.Point) (points string, gates []string) {
+	for n := 1; n <= 12; n++ {
+		gates = append(gates, s.gate())
+		points += fmt.Sprintf("%s=block:%s@%d;", point, gates[n-1], n)
+	}
+	return points, gates
+}
+
+// heldAt lets passages go until a fact is there while one is held, and returns its gate.
+func (s *scene) heldAt(a actor, point failpoint.Point, gates []string, fact func() bool) string {
+	s.Helper()
+	for n, gate := range gates {
+		s.until(fmt.Sprintf("%s is passed", point), func() bool {
+			all, err := failpoint.ReadWitness(a.file())
+			return err == nil && len(all) == n+1
+		})
+		if fact() {
+			s.seen("%s@%d block %d", point, n+1, a.PID())
+			return gate
+		}
+		s.release(gate)
+	}
+	require.FailNow(s.T, "the passage was not met")
+	return ""
+}
+
 // gate is a new file to release a point with.
 func (s *scene) gate() string {
 	s.started++

@@ -70,6 +70,13 @@ WHERE backend_type IN ('walwriter', 'background writer', 'checkpointer')`))
 	return func() { signal(syscall.SIGCONT) }
 }
 
+// rowsHeld reports that the sink's open transaction holds more than its stream's row.
+func (s *scene) rowsHeld() bool {
+	return s.ask(s.sink.DSN, `SELECT count(*)::text FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE a.application_name LIKE 'testsink %' AND a.state = 'idle in transaction' AND l.mode = 'RowExclusiveLock'
+AND l.relation = 'testsink.log'::regclass`) == "1"
+}
+
 // backend is the sink's session that is inside a transaction.
 func (s *scene) backend() int {
 	s.Helper()
@@ -99,11 +106,12 @@ func commitKilled(passage, n int, call string, visible bool) func(*scene) {
 		s.sink = s.database(server)
 		s.base()
 		run := supervised()
-		gate := s.gate()
-		sink := s.startSink(fmt.Sprintf("sink.checkpoint=block:%s@%d", gate, passage))
+		points, gates := s.holds(failpoint.SinkCheckpoint)
+		sink := s.startSink(points)
 		s.writeMany(passage)
 		sidecar := s.startSidecar("")
-		s.witnessed(sink, failpoint.SinkCheckpoint, "block")
+		// What is held has not committed, so the one before it is the last that is there.
+		gate := s.heldAt(sink, failpoint.SinkCheckpoint, gates, func() bool { return s.there(s.tx-1) && s.rowsHeld() })
 		pid := s.backend()
 		require.NoError(s.T, sidecar.Signal(syscall.SIGSTOP))
 		resume := s.alone(server)
@@ -116,6 +124,9 @@ func commitKilled(passage, n int, call string, visible bool) func(*scene) {
 			require.FailNow(s.T, "the commit made no such call")
 		}
 		resume()
+		for _, gate := range gates {
+			s.release(gate)
+		}
 		hit := run.Last()
 		require.Equal(s.T, call, hit.Syscall)
 		require.Equal(s.T, pid, hit.PID)

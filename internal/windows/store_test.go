@@ -59,10 +59,11 @@ func rowWriteKilled(passage, n int, call string, repeats int) func(*scene) {
 		s.base()
 		run := supervised()
 		s.startSink("")
-		gate := s.gate()
 		s.writeMany(3)
-		sidecar := s.startSidecar(fmt.Sprintf("store.before=block:%s@%d", gate, passage))
-		s.witnessed(sidecar, failpoint.StoreBefore, "block")
+		target := s.tx - 3 + passage
+		points, gates := s.holds(failpoint.StoreBefore)
+		sidecar := s.startSidecar(points)
+		gate := s.heldAt(sidecar, failpoint.StoreBefore, gates, func() bool { return s.there(target) })
 		pid := s.storeBackend()
 		resume := s.alone(server)
 		run.Arm(crash.Shot{Select: func(p crash.Process) bool {
@@ -89,6 +90,7 @@ func rowWriteKilled(passage, n int, call string, repeats int) func(*scene) {
 			return strings.Count(s.logOf(server), "all server processes terminated") == 1 && s.ask(s.store.DSN, "SELECT 'up'") == "up"
 		})
 		s.startSidecar("")
+		s.write() // behind what comes again, which is there already
 		report := s.judge(min(repeats, 1), repeats)
 		require.Len(s.T, report.Repeats, repeats, "the row was written, or not")
 		s.seen("again %v", report.Repeats)

@@ -279,5 +279,6 @@ func hundredStops(s *scene) {
 		}
 	}
 	s.startSidecar("")
+	s.write()
 	s.judge(0, 0)
 }
