@@ -14,7 +14,7 @@ FUZZTIME ?= 3s
 JOBS ?= 2
 
 # Groups of rows for `make windows`, and one row instead.
-GROUP ?= U S L B W
+GROUP ?= U S L B W P
 ROW ?=
 
 # Random schedules of `make sim`.
@@ -84,7 +84,7 @@ mutants: postgres python ## break the program on purpose, a patch at a time; ARG
 	@go run ./internal/mutants $(ARGS)
 
 .PHONY: windows
-windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W" or ROW=U7
+windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W P" or ROW=U7
 	@go test -c -o build/windows.test ./internal/windows
 	@cd internal/windows && CI=1 REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
 
