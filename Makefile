@@ -17,6 +17,9 @@ JOBS ?= 2
 GROUP ?= U S L B W P
 ROW ?=
 
+# Moves every window of `make windows` on by so many Postgres majors; five turns are all.
+TURN ?= 0
+
 # Random schedules of `make sim`.
 SEEDS ?= 50
 
@@ -86,7 +89,7 @@ mutants: postgres python ## break the program on purpose, a patch at a time; ARG
 .PHONY: windows
 windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W P" or ROW=U7
 	@go test -c -o build/windows.test ./internal/windows
-	@cd internal/windows && CI=1 REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
+	@cd internal/windows && CI=1 REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" REPLICANT_WINDOWS_TURN=$(TURN) ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
 
 .PHONY: big
 big: postgres ## one transaction of 1 GB through the program, streaming off and on (minutes, 10 GB of disk)
