@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,6 +27,8 @@ type Record struct {
 	// SinkName is the sink that the position was reached with.
 	SinkName    string
 	ResumeState []byte
+	// Progress is the token of an incremental snapshot; nil when there was none.
+	Progress []byte
 }
 
 // Claiming asks to take the row over, or to make it where there is none.
@@ -49,6 +52,9 @@ type Move struct {
 	From, To core.LSN
 	// ResumeState replaces what is stored; nil keeps it.
 	ResumeState []byte
+	// Progress replaces the stored token, if that is Before; nil keeps it. With it To may
+	// be From: a copy moves no position.
+	Progress, Before []byte
 }
 
 // ErrOvertaken: the row is not as it was read; somebody else has claimed. ErrMoved: the
@@ -100,7 +106,7 @@ func (c Claiming) Fresh() Record {
 
 // Check refuses a move that would not go forward.
 func (m Move) Check() error {
-	if m.StreamID == "" || m.Epoch == 0 || m.To <= m.From {
+	if m.StreamID == "" || m.Epoch == 0 || m.To < m.From || m.To == m.From && m.Progress == nil {
 		return core.NewHalt(core.HaltInvariant, "advance", "a move from %s to %s under epoch %d", m.From, m.To, m.Epoch)
 	}
 	return nil
@@ -108,7 +114,8 @@ func (m Move) Check() error {
 
 // Moves reports whether r is the row, and stands where the move begins.
 func (m Move) Moves(r Record) bool {
-	return r.Epoch == m.Epoch && r.Sender == m.Sender && r.Position == m.From
+	return r.Epoch == m.Epoch && r.Sender == m.Sender && r.Position == m.From &&
+		(m.Progress == nil || bytes.Equal(r.Progress, m.Before))
 }
 
 // SameSource refuses a row that belongs to another database.

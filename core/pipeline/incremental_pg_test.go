@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,8 +28,7 @@ func beside(db *pgtest.DB, sink core.Sink) pipeline.Options {
 func copied(t *testing.T, r *running, sink interface{ SnapshotUnits() []core.SnapshotUnit }) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		units := sink.SnapshotUnits()
-		return len(units) > 0 && units[len(units)-1].BackfillComplete
+		return slices.ContainsFunc(sink.SnapshotUnits(), func(u core.SnapshotUnit) bool { return u.BackfillComplete })
 	}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 

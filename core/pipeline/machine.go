@@ -39,6 +39,8 @@ type Settings struct {
 	AcceptKept bool
 	// Run is the incremental snapshot beside the stream; nil for none.
 	Run *incremental.Run
+	// Heard is where the source's WAL ended when the session began.
+	Heard core.LSN
 }
 
 // Machine decides what the sink is sent and what Postgres may be told. It is pure: no
@@ -58,6 +60,7 @@ type Machine struct {
 	flight   *entry
 	held     *held  // a transaction that waits for the copy of a table
 	stalled  bool   // the open transaction must be sent in pieces, and waits for one
+	accepted int    // transactions of this session
 	building *large // the transaction that is being streamed in pieces, not yet committed
 	spare    *batch
 	lastSent time.Time
@@ -215,7 +218,8 @@ func (m *Machine) accept(tx core.Transaction, mark assembler.Mark) error {
 		m.seal()
 	}
 	m.tell(changes)
-	m.hears(tx.Changes)
+	m.hears(tx.Changes, tx.CommitLSN)
+	m.accepted++
 	if m.set.Run != nil {
 		m.set.Run.Committed(tx.XID, tx.EndLSN)
 	}

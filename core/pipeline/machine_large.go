@@ -60,7 +60,7 @@ func (m *Machine) grown() error {
 		m.building = &large{header: core.Transaction{
 			XID: tx.XID, CommitLSN: tx.CommitLSN, CommitTime: tx.CommitTime, Origin: tx.Origin,
 		}}
-		m.doubt(tx.XID)
+		m.doubt(tx.XID, tx.CommitLSN)
 		m.queue = append(m.queue, &entry{large: m.building})
 	}
 	m.cut()
@@ -79,7 +79,7 @@ func (m *Machine) cut() {
 	}
 	m.building.parts = append(m.building.parts, part{core.LargeFrame{Changes: changes, FirstChangeIndex: first}, mark})
 	m.building.changes += uint64(len(changes))
-	m.hears(changes)
+	m.hears(changes, m.building.header.CommitLSN)
 	m.noteShapes(&m.building.shaped, changes)
 }
 
@@ -109,7 +109,8 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 	l := m.building
 	m.building = nil
 	rest.Changes = m.strip(rest.XID, rest.CommitLSN, rest.Changes)
-	m.hears(rest.Changes)
+	m.hears(rest.Changes, rest.CommitLSN)
+	m.accepted++
 	if m.set.Run != nil {
 		m.set.Run.Committed(rest.XID, rest.EndLSN)
 	}

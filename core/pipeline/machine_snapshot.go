@@ -12,14 +12,26 @@ import (
 // queue, so that they come behind every transaction that was received before them; what it
 // must know of the stream it is told here, when that is received.
 
-// hears reports a change to the run before its transaction is queued.
-func (m *Machine) hears(changes []core.Change) {
+// redeliveredMax transactions at the begin of a session may have been with a sink whose
+// checkpoint is ours, without the row knowing.
+const redeliveredMax = 1000
+
+// hears reports changes to the run before their transaction is queued.
+func (m *Machine) hears(changes []core.Change, commit core.LSN) {
 	if m.set.Run == nil {
 		return
 	}
+	again := m.again(commit)
 	for i := range changes {
-		m.set.Run.Change(&changes[i], false)
+		m.set.Run.Change(&changes[i], again)
 	}
+}
+
+// again reports that a transaction may take effect at the sink for the second time: it was
+// committed when the session began, and is one of the first.
+func (m *Machine) again(commit core.LSN) bool {
+	lib := m.set.Mode == ModeLib || m.set.Mode == ModeLibBatched
+	return lib && commit < m.set.Heard && m.accepted < max(redeliveredMax, m.set.Delivery.MaxTransactions)
 }
 
 // held is a transaction that waits, with the memory it stands in.
@@ -85,12 +97,12 @@ func (m *Machine) passed(at core.LSN) {
 }
 
 // doubt goes ahead of a transaction that is sent in pieces.
-func (m *Machine) doubt(xid uint32) {
+func (m *Machine) doubt(xid uint32, commit core.LSN) {
 	if m.set.Run == nil {
 		return
 	}
 	m.set.Run.Began(xid)
-	if step := m.set.Run.Doubt(); step != nil {
+	if step := m.set.Run.Doubt(m.again(commit)); step != nil {
 		m.queue = append(m.queue, &entry{step: step})
 	}
 }

@@ -51,6 +51,8 @@ type Pipeline struct {
 	lineage  string
 	shapes   resumeState // of the session before
 	adopted  bool
+	// stored is the token that a store of ours has.
+	stored []byte
 	redone   bool // the slot of an unfinished copy was dropped
 	doubt    doubt
 	totals   Counters
@@ -78,9 +80,6 @@ func New(o Options) (*Pipeline, error) {
 	if o.Snapshot != checkpoint.SnapshotNone && (o.GoForwardOnly || o.AdoptSlot) {
 		return nil, core.NewHalt(core.HaltConflictingStartMode, "new",
 			"a snapshot begins with a new slot: it excludes go_forward_only and adopt_slot")
-	}
-	if o.Snapshot == checkpoint.SnapshotIncremental && o.Store != nil {
-		return nil, core.NewHalt(core.HaltConfigInvalid, "new", "snapshot: incremental needs a sink that keeps its checkpoint; it excludes checkpoint_store")
 	}
 	room, err := o.room()
 	if err != nil {

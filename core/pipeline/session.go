@@ -254,7 +254,7 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 		return err
 	}
 	machine, err := NewMachine(Settings{
-		Run:  run,
+		Run: run, Heard: core.LSN(p.heard.Load()),
 		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
 		Messages: p.options.Source.Messages, Claimed: claimed,

@@ -16,6 +16,14 @@ import (
 // halt: it never means that a run starts over.
 func (s *session) token(ctx context.Context) ([]byte, error) {
 	p := s.pipeline
+	if o, ours := s.owner.(*storeOwner); ours {
+		r, _, err := o.store.Read(ctx, p.options.StreamID)
+		if err = o.outage("read", err); err != nil {
+			return nil, err
+		}
+		p.stored = r.Progress
+		return r.Progress, nil
+	}
 	ask, cancel := context.WithTimeout(ctx, p.doubt.deadline())
 	defer cancel()
 	token, err := p.handlers.progress.SnapshotProgress(ask, core.SnapshotProgressRequest{StreamID: p.options.StreamID, Source: s.source})

@@ -37,6 +37,7 @@ type row struct {
 	Timeline         uint32 `json:"source_timeline"`
 	SinkName         string `json:"sink_name"`
 	ResumeState      []byte `json:"resume_state"`
+	Progress         []byte `json:"progress,omitempty"`
 }
 
 func encode(streamID string, r checkpoint.Record) ([]byte, error) {
@@ -44,7 +45,7 @@ func encode(streamID string, r checkpoint.Record) ([]byte, error) {
 		StreamID: streamID, Lineage: r.Lineage[:], Epoch: r.Epoch, SenderID: r.Sender[:],
 		Position: text(r.Position), Base: text(r.Base),
 		SystemIdentifier: r.Source.SystemIdentifier, Database: r.Source.Database, Slot: r.Source.Slot, Timeline: r.Source.Timeline,
-		SinkName: r.SinkName, ResumeState: r.ResumeState,
+		SinkName: r.SinkName, ResumeState: r.ResumeState, Progress: r.Progress,
 	}, "", "  ")
 	if err != nil {
 		return nil, invalid("the row cannot be written as JSON")
@@ -91,7 +92,7 @@ func decode(streamID string, whole []byte) (checkpoint.Record, error) {
 
 func (w row) record() (checkpoint.Record, error) {
 	r := checkpoint.Record{
-		Epoch: w.Epoch, SinkName: w.SinkName, ResumeState: w.ResumeState,
+		Epoch: w.Epoch, SinkName: w.SinkName, ResumeState: w.ResumeState, Progress: w.Progress,
 		Source: core.SourceIdentity{SystemIdentifier: w.SystemIdentifier, Database: w.Database, Slot: w.Slot, Timeline: w.Timeline},
 	}
 	var errPosition, errBase error

@@ -183,7 +183,12 @@ func (s *Store) Advance(ctx context.Context, m checkpoint.Move) error {
 		case !found || !m.Moves(r):
 			return checkpoint.ErrMoved
 		}
-		r.Base, r.Position = r.Position, m.To
+		if m.To != m.From {
+			r.Base, r.Position = r.Position, m.To
+		}
+		if m.Progress != nil {
+			r.Progress = m.Progress
+		}
 		if m.ResumeState != nil {
 			r.ResumeState = m.ResumeState
 		}

@@ -15,14 +15,14 @@ const formatVersion = "1"
 // read columns, and which of them travel in binary.
 const (
 	readColumns = `format_version, lineage, epoch, sender_id, pos, base, resume_state, source_system_identifier,
- source_database, source_slot, source_timeline, sink_name, unit_gid IS NOT NULL, pg_catalog.current_setting('synchronous_commit')`
-	readCount = 14
+ source_database, source_slot, source_timeline, sink_name, unit_gid IS NOT NULL, pg_catalog.current_setting('synchronous_commit'), progress`
+	readCount = 15
 )
 
-// movedColumns leave the resume state, which may be large, where it is.
-var movedColumns = strings.Replace(readColumns, "resume_state,", "NULL::bytea,", 1)
+// movedColumns leave resume state and progress, which may be large, where they are.
+var movedColumns = strings.NewReplacer("resume_state,", "NULL::bytea,", ", progress", ", NULL::bytea").Replace(readColumns)
 
-var readFormats = []int16{0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}
+var readFormats = []int16{0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}
 
 // parameters of a statement; nil is NULL.
 type parameters struct {
@@ -78,7 +78,7 @@ func scan(v [][]byte) (checkpoint.Record, error) {
 	case text(13) == "off":
 		return checkpoint.Record{}, invalid("synchronous_commit is off again: is there a pooler in between?")
 	}
-	r := checkpoint.Record{ResumeState: v[6], SinkName: text(11)}
+	r := checkpoint.Record{ResumeState: v[6], SinkName: text(11), Progress: v[14]}
 	r.Source = core.SourceIdentity{SystemIdentifier: text(7), Database: text(8), Slot: text(9)}
 	epoch, errEpoch := strconv.ParseUint(text(2), 10, 64)
 	timeline, errTimeline := strconv.ParseUint(text(10), 10, 32)

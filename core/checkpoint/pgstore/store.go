@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -184,10 +185,12 @@ func (s *Store) Advance(ctx context.Context, m checkpoint.Move) error {
 		p.binary(m.Sender[:])
 		p.lsn(m.From)
 		p.lsn(m.To)
-		p.binary(m.ResumeState)
-		r, moved, err := s.row(ctx, "UPDATE "+s.table+` SET pos = $5, base = pos, updated_at = pg_catalog.now(),
- resume_state = COALESCE($6, resume_state)
- WHERE stream_id = $1 AND epoch = $2 AND sender_id = $3 AND pos IS NOT DISTINCT FROM $4
+		p.binary(m.ResumeState, m.Progress)
+		before := sha256.Sum256(m.Before)
+		p.binary(before[:])
+		r, moved, err := s.row(ctx, "UPDATE "+s.table+` SET pos = $5, base = CASE WHEN pos IS DISTINCT FROM $5 THEN pos ELSE base END,
+ updated_at = pg_catalog.now(), resume_state = COALESCE($6, resume_state), progress = COALESCE($7, progress)
+ WHERE ($7::bytea IS NULL OR pg_catalog.sha256(COALESCE(progress, ''::bytea)) = $8) AND stream_id = $1 AND epoch = $2 AND sender_id = $3 AND pos IS NOT DISTINCT FROM $4
  AND format_version = `+formatVersion+` AND unit_gid IS NULL RETURNING `+movedColumns, p)
 		switch {
 		case err != nil:

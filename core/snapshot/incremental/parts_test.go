@@ -180,7 +180,7 @@ func TestTooManyKeysReadTheWholeTableAgain(t *testing.T) {
 func TestDoubtOfATransactionInPieces(t *testing.T) {
 	r, relation := keyed(t, []Range{{Lo: Key{"9"}}})
 	r.Began(12)
-	state := stored(t, r, r.Doubt())
+	state := stored(t, r, r.Doubt(false))
 	require.True(t, state.Tables[0].Suspect)
 	require.Equal(t, Everything(), New(*state, Settings{}, epoch).tables[0].ranges)
 	r.Change(moves(relation, "1", "2"), false)

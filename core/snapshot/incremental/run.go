@@ -183,11 +183,11 @@ func (r *Run) activate() {
 
 // Doubt is asked for before a transaction is sent in pieces, whose holes are not known yet:
 // the step to send ahead of it, if there must be one. A start from its token reads all
-// ranges again. Doubtless takes the word that the transaction is durable.
-func (r *Run) Doubt() *Step {
+// ranges again; again is as in Change. Doubtless takes the word that the transaction is durable.
+func (r *Run) Doubt(again bool) *Step {
 	doubtful := false
 	for _, t := range r.tables {
-		t.suspect = t.keyed() && (t.status == Copying || t.status == Done && t.Filtered)
+		t.suspect = t.keyed() && (t.status == Copying || t.status == Done && (t.Filtered || again))
 		doubtful = doubtful || t.suspect
 	}
 	if !doubtful {
