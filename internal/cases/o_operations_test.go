@@ -195,7 +195,7 @@ func TestO03ManyReconnects(t *testing.T) {
 // The sink stands still while much is written. What is not read stays at the server, and
 // the slot guard sees it.
 func TestO04SlowSink(t *testing.T) {
-	const written, heapMax = 40 << 20, 20 << 20
+	const written, heapMax = 28 << 20, 14 << 20
 	eachAlone(t, func(s *scene) {
 		s.sql("create table o04(id int primary key, t text)", "alter table o04 alter t set storage external")
 		var stuck atomic.Bool
