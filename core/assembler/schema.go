@@ -12,6 +12,10 @@ const (
 	renamed         = "renamed"
 )
 
+// Compare is what changed between two descriptions of one OID; nil where rows in both mean
+// the same. It is for descriptions that do not come with the stream.
+func Compare(before, after *core.Relation) *core.SchemaChange { return classify(before, after) }
+
 // classify compares two descriptions of one OID. Columns are told apart by name, so a
 // renamed column is a lost and a new one. The first fact that holds names the change,
 // the lists are always complete; only added columns alone are additive. Nil means that

@@ -22,8 +22,9 @@ type loop struct {
 	ended   error // why the stream ends; acted on once the machine has all before it
 	walEnd  core.LSN
 
-	readers *readers // nil without an incremental snapshot
-	askedAt time.Time
+	readers  *readers // nil without an incremental snapshot
+	askedAt  time.Time
+	listedAt time.Time
 
 	timer     *time.Timer
 	published time.Time

@@ -119,10 +119,40 @@ func (m *Machine) advance() {
 	if m.set.Run == nil || m.pending != nil || m.building != nil {
 		return
 	}
-	if step := m.set.Run.Take(); step != nil {
-		m.seal()
-		m.queue = append(m.queue, &entry{step: step})
+	step := m.set.Run.Take()
+	if step == nil {
+		return
 	}
+	m.seal()
+	if err := m.showsShape(step.Relation()); err != nil {
+		m.Stop(err) // the step is dropped, and what it was to deliver is read again
+		return
+	}
+	m.queue = append(m.queue, &entry{step: step})
+}
+
+// showsShape takes a relation as a chunk has it: a table that was changed and not written
+// since has another shape there than the stream has shown. What such a change means is the
+// same wherever it is seen.
+func (m *Machine) showsShape(after *core.Relation) error {
+	if after == nil {
+		return nil
+	}
+	before := m.shapes.byOID[after.OID]
+	if before == nil {
+		return nil // the sink has seen no row of it
+	}
+	change := assembler.Compare(before, after)
+	if change == nil {
+		return nil
+	}
+	if err := m.reshaped(change); err != nil {
+		return err
+	}
+	m.tell(m.changes)
+	m.changes = nil
+	m.shapes.note(after)
+	return nil
 }
 
 // waiting is the number of queued entries that hold input back: steps of the run do not.

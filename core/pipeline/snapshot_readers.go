@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -121,6 +122,10 @@ func (l *loop) read() {
 	}
 	behind := max(l.walEnd, core.LSN(l.session.pipeline.heard.Load()))
 	l.machine.Behind(behind > l.machine.Received()+catchingUpBytes)
+	if now := time.Now(); now.Sub(l.listedAt) >= l.session.pipeline.options.GuardInterval && addsWhole(l.session.pipeline.Status().ServerVersion) {
+		l.listedAt = now
+		l.machine.set.Run.Relist()
+	}
 	for l.readers.busy < len(l.readers.all) {
 		job, ok := l.machine.Job()
 		if !ok {
@@ -139,6 +144,14 @@ func (l *loop) read() {
 		l.askedAt = time.Now()
 		l.session.conn.Ask()
 	}
+}
+
+// addsWhole reports that the server streams a table, from when it is added to a publication,
+// though a writer of it is open. Older minors forget the table until the stream begins anew:
+// tables that are added there are not copied by themselves.
+func addsWhole(version int) bool {
+	first := map[int]int{14: 14_00_18, 15: 15_00_13, 16: 16_00_09, 17: 17_00_05}[version/10_000]
+	return version >= first
 }
 
 // askEvery is how often the server is asked where the stream stands while a chunk waits for
@@ -187,7 +200,9 @@ func (l *loop) found(f foundJob) error {
 	}
 	switch f.job.Kind {
 	case incremental.JobList:
-		return run.Listed(f.result.Members)
+		var next [16]byte
+		_, _ = rand.Read(next[:]) // documented never to fail
+		return run.Listed(f.result.Members, next)
 	case incremental.JobLook:
 		run.Looked(f.result.Look)
 	case incremental.JobSnapshot:

@@ -48,15 +48,20 @@ type Writer struct {
 // Next is the next job. At most so many are open as there is room for.
 func (r *Run) Next() (Job, bool) {
 	switch {
-	case !r.Active() || r.state.Floor == 0:
+	case r.state.Floor == 0 || r.state.Paused:
 		return Job{}, false
-	case !r.state.Listed:
-		if r.listing {
+	case !r.state.Listed || r.relist:
+		if !r.listing {
+			r.listing, r.relist = true, false
+			r.lastID++
+			return Job{Kind: JobList, ID: r.lastID}, true
+		}
+		if !r.state.Listed {
 			return Job{}, false
 		}
-		r.listing = true
-		r.lastID++
-		return Job{Kind: JobList, ID: r.lastID}, true
+	}
+	if !r.Active() {
+		return Job{}, false
 	}
 	for _, t := range r.tables {
 		if job, ok := r.wait(t); ok {
@@ -101,10 +106,15 @@ type Look struct {
 	Writers  []Writer
 }
 
-// Listed takes the tables that the publications have.
-func (r *Run) Listed(members []Member) error {
+// Relist looks at the publications again.
+func (r *Run) Relist() { r.relist = r.state.Listed }
+
+// Listed takes the tables that the publications have. Tables that came since the last time
+// are copied too; those of a run that was complete make another run, whose id is next.
+func (r *Run) Listed(members []Member, next [16]byte) error {
 	r.listing = false
 	if r.state.Listed {
+		r.added(members, next)
 		return nil
 	}
 	r.state.Listed = true
@@ -115,6 +125,36 @@ func (r *Run) Listed(members []Member) error {
 		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(members))
 	}
 	return nil
+}
+
+// added compares the publications with what the run knows.
+func (r *Run) added(members []Member, next [16]byte) {
+	present := map[uint32]bool{}
+	for _, m := range members {
+		present[m.OID] = true
+		t := r.byOID[m.OID]
+		if t != nil && t.status != Gone {
+			continue
+		}
+		if r.state.Complete {
+			r.state.RunID, r.state.Kind = next, KindAdded
+			r.state.Generation++
+			r.activate()
+		}
+		if t == nil {
+			r.put(newTable(fresh(m), r.set.ChunkRows))
+			continue
+		}
+		// It was away: what happened to its rows meanwhile was not streamed.
+		t.Member, t.status, t.ranges, t.replace = m, Pending, fresh(m).Ranges, true
+		t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
+	}
+	for _, t := range r.tables {
+		if t.status == Done && !present[t.OID] {
+			t.status = Gone
+			r.version++
+		}
+	}
 }
 
 // fresh is a table of which nothing was copied.

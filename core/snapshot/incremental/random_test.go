@@ -167,7 +167,7 @@ func (w *world) work() {
 func (w *world) job(j *job) (done bool) {
 	switch j.Kind {
 	case incremental.JobList:
-		if err := w.run.Listed([]incremental.Member{member}); err != nil {
+		if err := w.run.Listed([]incremental.Member{member}, [16]byte{2}); err != nil {
 			panic(err)
 		}
 	case incremental.JobLook:

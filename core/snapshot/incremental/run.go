@@ -69,7 +69,8 @@ type Run struct {
 	version, covered uint64
 	step             *Step // taken and not stored; notes aside
 
-	listing, behind bool
+	listing, relist bool
+	behind          bool
 	unkeyed         int // tables without a key
 	counts          Counts
 }

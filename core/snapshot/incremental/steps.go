@@ -27,6 +27,17 @@ type Step struct {
 // Notes reports that the step carries the token alone.
 func (s *Step) Notes() bool { return s.kind == stepNote }
 
+// Relation is what the step's rows are of; nil where it has none.
+func (s *Step) Relation() *core.Relation {
+	switch {
+	case s.chunk != nil:
+		return s.chunk.read.Relation
+	case s.kind == stepCopy && s.table.copy != nil:
+		return s.table.copy.relation
+	}
+	return nil
+}
+
 // Clears reports that the step opens a table at the sink.
 func (s *Step) Clears() bool { return s.kind == stepClear }
 
@@ -69,7 +80,7 @@ func (r *Run) Take() *Step {
 	}
 	all := true
 	for _, t := range r.tables {
-		if t.status == Copying && !t.left() {
+		if t.working() && !t.left() { // looked at in this epoch: its relation is known
 			return r.taken(&Step{kind: stepLast, table: t, status: Done})
 		}
 		all = all && t.status.Finished()
