@@ -49,6 +49,7 @@ func (f *conformanceFlags) add(cmd *cobra.Command, whole bool) {
 	flags.StringVar(&s.ProbeAddress, "probe-address", "", "address of a ProbeService")
 	flags.StringVar(&s.DSN, "dsn", "", "database of the sink: postgres://... or sqlite:PATH")
 	flags.StringVar(&s.Tables, "tables", "", "with --dsn: how a table is named there; {schema} and {table} stand for its own")
+	flags.StringSliceVar(&s.Hidden, "hidden", nil, "with --dsn: columns of the sink's own, which are not looked at")
 	flags.DurationVar(&f.patience, "patience", time.Minute, "how long the sink may take to start or to answer")
 	if !whole {
 		return

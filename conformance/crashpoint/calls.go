@@ -59,12 +59,19 @@ func (w *watched) arm(n int) error {
 func (w *watched) settled(ctx context.Context) (int, string, error) {
 	count, last := w.run.Count(), w.run.Last()
 	w.run.Arm(crash.Shot{}) // whoever was struck before this has closed hit
+	struck := false
 	select {
 	case <-w.hit:
-	case <-w.run.Done():
-		return 0, "", errors.New("the sink ended by itself in the call")
+		struck = true
 	default:
-		return count, "", nil
+	}
+	if !struck {
+		select {
+		case <-w.run.Done():
+			return 0, "", errors.New("the sink ended by itself in the call")
+		default:
+			return count, "", nil
+		}
 	}
 	select {
 	case <-w.run.Done():

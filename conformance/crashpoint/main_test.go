@@ -164,11 +164,15 @@ func (s *toy) store(word string) (err error) {
 func (s *toy) plan(limit int) conformance.CrashPlan {
 	before := func(n int) string { return fmt.Sprintf("before%d", n) }
 	after := func(n int) string { return fmt.Sprintf("after%d", n) }
-	acked := false
+	acked, prepared := false, map[int]bool{}
 	return conformance.CrashPlan{
 		Label: "one word", Limit: limit, Seed: 1,
 		Prepare: func(_ context.Context, n int) (err error) {
 			acked = false
+			if prepared[n] {
+				return fmt.Errorf("run %d again", n)
+			}
+			prepared[n] = true
 			for range 500 { // until it listens
 				if err = s.store(before(n)); err == nil {
 					return nil

@@ -25,7 +25,7 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 	if err != nil {
 		return m, err
 	}
-	total, struck, err := once(ctx, target, plan, e, 0, 0)
+	total, struck, err := once(ctx, target, plan, e, 1, 0)
 	switch {
 	case err != nil:
 		return m, err
@@ -41,7 +41,7 @@ func visit(ctx context.Context, name string, target conformance.Target, plan con
 	points, sampled := choose(total, plan.Limit, plan.Seed)
 	sampled = sampled || restless > 0
 	m.Total, m.Sampled = total, sampled
-	v := &visitor{target: target, plan: plan, engine: e}
+	v := &visitor{target: target, plan: plan, engine: e, run: 1} // 0 and 1 were the two above
 	for i := 0; ; i++ {
 		n := total + i + 1 - len(points) // behind the last that was counted
 		if i < len(points) {

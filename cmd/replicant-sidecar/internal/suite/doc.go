@@ -12,6 +12,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 	"github.com/replicant-sidecar/replicant-sidecar/conformance/crashpoint"
+	"github.com/replicant-sidecar/replicant-sidecar/conformance/sqlprobe"
 )
 
 // Settings is what the operator said. Either Command or Address is needed.
@@ -30,6 +31,8 @@ type Settings struct {
 	Probe        []string
 	ProbeAddress string
 	DSN, Tables  string
+	// Hidden are columns of the sink's own, which a DSN shows and nobody sent.
+	Hidden []string
 	// Proxy is "listen=upstream": we stand between the sink and its database.
 	Proxy string
 	// Engine is "auto", "calls" or "timed".
@@ -167,15 +170,25 @@ func (u *Suite) openTarget(_ context.Context, s *Settings) error {
 
 func shell(line string) []string { return []string{"sh", "-c", line} }
 
-func (u *Suite) openProbe(ctx context.Context, s *Settings) (err error) {
+func (u *Suite) openProbe(_ context.Context, s *Settings) (err error) {
 	switch {
-	case len(s.Probe) > 0, s.ProbeAddress != "", s.DSN != "":
-		return errors.New("probes are not wired yet")
+	case len(s.Probe) > 0:
+		u.Probe, err = conformance.NewCommandProbe(s.Dir, s.Probe...)
+	case s.ProbeAddress != "":
+		u.Probe, err = conformance.NewServiceProbe(s.ProbeAddress, s.ProbeAddress != u.Target.Address())
+	case s.DSN != "":
+		var p *sqlprobe.Probe
+		if p, err = sqlprobe.New(sqlprobe.Options{DSN: s.DSN, Table: s.Tables, Hidden: s.Hidden}); err == nil {
+			u.Probe = p
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the probe: %w", err)
 	}
 	if u.Probe != nil {
 		u.closers = append(u.closers, u.Probe.Close)
 	}
-	return err
+	return nil
 }
 
 // Fallback is why crash points are not enumerated though the sink is started by us, or "".

@@ -25,6 +25,7 @@ type File struct {
 	ProbeAddress string   `yaml:"probe_address"`
 	DSN          string   `yaml:"dsn"`
 	Tables       string   `yaml:"tables"`
+	Hidden       []string `yaml:"hidden"`
 	// Proxy is "listen=upstream".
 	Proxy string `yaml:"store_proxy"`
 	// Expect are capabilities that must be advertised.
@@ -97,6 +98,7 @@ func (f *File) Under(s *Settings) {
 	if s.Tables == "" {
 		s.Tables = f.Tables
 	}
+	s.Hidden = append(s.Hidden, f.Hidden...)
 	if s.Proxy == "" {
 		s.Proxy = f.Proxy
 	}
