@@ -75,9 +75,10 @@ func (f *facts) takeRelation(row []string) (err error) {
 	return nil
 }
 
+// attributeSQL: a right is unknown, and not missing, where the table or column has just gone.
 func attributeSQL(list string) string {
 	return `SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated <> '', a.attnotnull,
- coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), false)
+ coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), true)
 FROM pg_catalog.pg_attribute a WHERE a.attrelid IN (` + list + `) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`
 }
@@ -122,7 +123,7 @@ func leafSQL(list string) string {
 	return `SELECT r.oid, l.oid, n.nspname, l.relname,
  coalesce(pg_catalog.pg_relation_size(l.oid), 0) / pg_catalog.current_setting('block_size')::int8, l.reltuples,
  coalesce(pg_catalog.pg_table_size(l.oid), 0), coalesce(am.amname = 'heap', false),
- coalesce(pg_catalog.has_table_privilege(l.oid, 'SELECT'), false) AND NOT coalesce(pg_catalog.row_security_active(l.oid), false),
+ coalesce(pg_catalog.has_table_privilege(l.oid, 'SELECT'), true) AND NOT coalesce(pg_catalog.row_security_active(l.oid), false),
  coalesce(pg_catalog.pg_relation_filenode(l.oid), 0)
 FROM pg_catalog.pg_class r
 JOIN LATERAL (SELECT r.oid AS oid WHERE r.relkind <> 'p' UNION ALL
