@@ -222,13 +222,15 @@ func bigShape(t *Trial) {
 	table, s := t.basic(), t.stream()
 	s.deliver(s.tx(insert(table, 1, "a", "b")))
 	wider := t.table("basic", "id int4 key", "name text", "note text", "more text")
-	tx := s.tx(insert(table, 2, "a", "b"), insert(wider, 3, "a", "b", "c"))
+	other := t.table("second", "id int4 key", "name text")
+	tx := s.tx(insert(table, 2, "a", "b"), insert(wider, 3, "a", "b", "c"), insert(other, 4, "d"))
 	var rels relations
-	one, two := rels.change(tx.changes[0]), rels.change(tx.changes[1])
+	one, two, three := rels.change(tx.changes[0]), rels.change(tx.changes[1]), rels.change(tx.changes[2])
 	frames := []*frame{
 		largeBegin(s.context(), s.durable, tx), largeRelation(table.relation), largeChanges(0, []*sinkv1.Change{one}),
 		{Frame: &sinkv1.HandleLargeTransactionRequest_SchemaChange{SchemaChange: schemaChange(table, wider)}},
-		largeRelation(wider.relation), largeChanges(1, []*sinkv1.Change{two}), largeCommit(tx, 2),
+		largeRelation(wider.relation), largeChanges(1, []*sinkv1.Change{two}),
+		largeRelation(other.relation), largeChanges(2, []*sinkv1.Change{three}), largeCommit(tx, 3),
 	}
 	before := t.model.counts
 	out, err := t.sendFrames(t.ctx, nil, frames...)

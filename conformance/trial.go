@@ -179,6 +179,9 @@ func (t *Trial) shaped(schema, name string, identity sinkv1.ReplicaIdentity, wor
 	}
 	s := newShape(oid, schema, name, identity, words...)
 	t.shapes[full] = s
+	if t.model.tables[full] == nil { // also what a refused unit would have made is looked at
+		t.model.table(s)
+	}
 	return s
 }
 

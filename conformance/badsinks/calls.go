@@ -373,7 +373,7 @@ func (s *Sink) told(c *sinkv1.Counts) *sinkv1.Counts {
 // keptUpdate reports whether a transaction updates a row and leaves a column alone.
 func keptUpdate(x *sinkv1.Transaction) bool {
 	return slices.ContainsFunc(x.GetChanges(), func(c *sinkv1.Change) bool {
-		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && strings.Contains(c.GetNewRow().GetKinds(), "u")
+		return c.GetOp() == sinkv1.ChangeOp_CHANGE_OP_UPDATE && c.GetOldRow() == nil && strings.Contains(c.GetNewRow().GetKinds(), "u")
 	})
 }
 

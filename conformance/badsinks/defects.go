@@ -184,5 +184,6 @@ const (
 	LogToastAsNull          Defect = "log-toast-as-null"
 	LogSnapshotAsInsert     Defect = "log-snapshot-as-insert"
 	LogDuplicates           Defect = "log-duplicates"
+	LogTruncatesFirst       Defect = "log-truncates-first"
 	LogTwoCommits           Defect = "log-two-commits"
 )

@@ -137,7 +137,10 @@ func (s *Sink) logTruncate(t *tx, stream string, rels []*sinkv1.Relation, c *sin
 	if c.GetTruncate() == nil {
 		return invalid("no truncate")
 	}
-	for _, index := range c.GetTruncate().GetRelationIndexes() {
+	for i, index := range c.GetTruncate().GetRelationIndexes() {
+		if i > 0 && s.is(LogTruncatesFirst) {
+			break
+		}
 		if int(index) >= len(rels) {
 			return invalid("relation_index is out of range")
 		}

@@ -118,7 +118,7 @@ func (s *Sink) cell(t *tuple, i int) (value, bool) {
 		return value{null: true}, true
 	case 'u':
 		others := strings.Trim(t.kinds[1:], "u")
-		if s.is(ToastAsNull) || s.is(AllKeptAsNull) && others == "" && len(t.kinds) > 2 {
+		if s.is(ToastAsNull) || s.is(AllKeptAsNull) && others == "" && len(t.kinds) > 3 {
 			return value{null: true}, true
 		}
 	case 'a':

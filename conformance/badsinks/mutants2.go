@@ -92,5 +92,6 @@ var mutants2 = []Mutant{
 	{LogToastAsNull, Log, "writes NULL for an unchanged column", []string{}},
 	{LogSnapshotAsInsert, Log, "writes snapshot rows as inserts", []string{}},
 	{LogDuplicates, Log, "appends replays again", []string{}},
+	{LogTruncatesFirst, Log, "writes an entry for the first of several truncated tables", []string{}},
 	{LogTwoCommits, Log, "commits entries, then the position", []string{}},
 }

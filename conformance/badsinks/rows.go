@@ -171,7 +171,8 @@ func (s *Sink) upsert(t *tx, stream string, r *sinkv1.Relation, now *tuple, old 
 		if v, carried := s.cell(now, i); carried {
 			was := next.columns[name]
 			kept := s.is(CoalescesNull) && v.null && at == "" && was.text != nil
-			if kept || s.dropped(bucket, name) || s.is(CutsColumns) && i >= 1000 {
+			strange := s.is(DeclinesSilently) && strings.HasPrefix(r.GetColumns()[i].GetTypeName(), declinedType)
+			if kept || strange || s.dropped(bucket, name) || s.is(CutsColumns) && i >= 1000 {
 				continue
 			}
 			next.columns[name] = v
@@ -245,7 +246,7 @@ func (s *Sink) representable(now *tuple) error {
 // leaky makes of a refusal what some sinks make of it.
 func (s *Sink) leaky(err error) error {
 	switch {
-	case s.is(HugeErrors):
+	case s.is(HugeErrors) && refusedCode(err) == codes.InvalidArgument:
 		return status.Error(refusedCode(err), strings.Repeat("x", 4096))
 	case s.is(LeaksValues) && refusedCode(err) == codes.InvalidArgument:
 		return status.Error(codes.InvalidArgument, "bad row: "+s.lastText())

@@ -215,7 +215,7 @@ func (s *Sink) sweep(t *tx, u *sinkv1.SnapshotUnit) {
 func (s *Sink) snapshotLog(t *tx, stream string, u *sinkv1.SnapshotUnit) (*sinkv1.Counts, error) {
 	for _, in := range u.GetRows() {
 		e := &sinkv1.LogEntry{Op: sinkv1.LogOp_LOG_OP_SNAPSHOT, RunId: u.GetRunId()}
-		if s.is(LogSnapshotAsInsert) {
+		if s.is(LogSnapshotAsInsert) && u.ProgressToken == nil {
 			e = &sinkv1.LogEntry{Op: sinkv1.LogOp_LOG_OP_INSERT}
 		}
 		if err := s.logRow(t, stream, u.GetRelation(), in, e); err != nil {

@@ -133,7 +133,7 @@ func (t *tx) commit() error {
 	rows := func(at place) bool { return !position(at) }
 	data := slices.ContainsFunc(t.order, rows)
 	switch {
-	case data && s.defect == TwoCommits:
+	case data && (s.defect == TwoCommits || s.defect == LogTwoCommits):
 		return s.parts(t.writes(rows), t.writes(position))
 	case data && s.defect == PositionFirst:
 		return s.parts(t.writes(position), t.writes(rows))
