@@ -19,6 +19,7 @@ const (
 	batchMax      = 1_000_000
 
 	connectionsMax = 64
+	chunkRowsMax   = 100_000 // of one chunk, which is held in memory
 	timeoutMin     = time.Second
 )
 
@@ -141,6 +142,9 @@ func (v *validator) snapshot(c *Config) {
 	}
 	if c.Copy.Connections < 1 || c.Copy.Connections > connectionsMax {
 		v.add("copy.connections", "wants 1 to %d", connectionsMax)
+	}
+	if c.Copy.ChunkRows < 1 || c.Copy.ChunkRows > chunkRowsMax {
+		v.add("copy.chunk_rows", "wants 1 to %d", chunkRowsMax)
 	}
 	if c.Copy.MaxXminAge < 0 {
 		v.add("copy.max_xmin_age", "must not be negative")

@@ -22,9 +22,10 @@ type loop struct {
 	ended   error // why the stream ends; acted on once the machine has all before it
 	walEnd  core.LSN
 
-	readers  *readers // nil without an incremental snapshot
-	askedAt  time.Time
-	listedAt time.Time
+	readers   *readers // nil without an incremental snapshot
+	askedAt   time.Time
+	copyShown time.Time
+	listedAt  time.Time
 
 	timer     *time.Timer
 	published time.Time
@@ -162,10 +163,12 @@ func (l *loop) answered(r result) error {
 	switch {
 	case r.err == nil:
 		idle := l.machine.flight.idle != 0
-		stepPassed(l.machine.flight.step)
+		step := l.machine.flight.step
+		stepPassed(step)
 		if err := l.machine.Acked(r.ack); err != nil {
 			return err
 		}
+		l.showRun(step)
 		durable := l.machine.Confirmable()
 		l.session.pipeline.doubt.progress(durable)
 		if idle {

@@ -175,6 +175,47 @@ func (l *loop) runDeadline(deadline time.Time) time.Time {
 	return deadline
 }
 
+// showRun shows how far the run is, and tells its end. It is called behind every answer.
+func (l *loop) showRun(step *incremental.Step) {
+	if step == nil {
+		return
+	}
+	p, run, now := l.session.pipeline, l.machine.set.Run, time.Now()
+	over := !run.Active()
+	if !over && now.Sub(l.copyShown) < copyShowInterval {
+		return
+	}
+	l.copyShown = now
+	var tables []TableProgress
+	var rows int64
+	for _, t := range run.Tables() {
+		state := TableCopying
+		switch {
+		case t.Status == incremental.Pending:
+			state = TablePending
+		case t.Status.Finished():
+			state = t.Status.String()
+		}
+		tables = append(tables, TableProgress{Schema: t.Schema, Table: t.Name, State: state, Rows: int64(t.Rows), EstimatedRows: -1})
+		rows += int64(t.Rows)
+	}
+	waiting := ""
+	if table, writers := run.Waits(); len(writers) > 0 {
+		waiting = "transactions that were open when the copy of " + table + " began: " + writers[0].Who
+	}
+	p.showCopy(func(c *CopyStatus) {
+		c.Kind, c.Phase, c.Tables, c.Rows, c.Waiting = "incremental", CopyRuns, tables, rows, waiting
+		if over {
+			c.Phase = CopyDone
+		}
+	})
+	if over {
+		count := run.Counts()
+		p.log.Info("snapshot complete", "tables", len(tables), "rows", rows, "chunks", count.Chunks, "discarded", count.Discarded,
+			"merged", count.Merged, "dropped", count.Dropped)
+	}
+}
+
 // found takes what a reader brings.
 func (l *loop) found(f foundJob) error {
 	l.machine.At(time.Now())

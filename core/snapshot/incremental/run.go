@@ -207,6 +207,25 @@ func (r *Run) Doubtless() {
 	}
 }
 
+// Tables is what is durable of each table, in the order in which they became known.
+func (r *Run) Tables() []Table {
+	var all []Table
+	for _, t := range r.tables {
+		all = append(all, Table{Member: t.Member, Status: t.status, Rows: t.rows})
+	}
+	return all
+}
+
+// Waits says what the run waits for that somebody else holds: the table, and who wrote it.
+func (r *Run) Waits() (table string, writers []Writer) {
+	for _, t := range r.tables {
+		if !t.status.Finished() && !t.waited && len(t.writers) > 0 {
+			return t.String(), t.writers
+		}
+	}
+	return "", nil
+}
+
 // proved forgets what a snapshot shows.
 func (r *Run) proved(s *Snapshot) {
 	kept := r.unproven[:0]
