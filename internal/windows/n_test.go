@@ -124,7 +124,7 @@ func besideSinkKilled(point failpoint.Point, ordinal int) func(*scene) {
 	}
 }
 
-// held starts a sidecar that stands still at a point, does f, and lets it go on.
+// stopped starts a sidecar that stands still at a point, does f, and lets it go on.
 func (s *scene) stopped(point failpoint.Point, ordinal int, more string, f func()) *sidecar {
 	s.Helper()
 	gate := s.gate()
@@ -139,7 +139,7 @@ func (s *scene) stopped(point failpoint.Point, ordinal int, more string, f func(
 func (s *scene) change() {
 	s.Helper()
 	s.source.Exec(s.T, "UPDATE t SET v = repeat('n', 3000) WHERE id % 3 = 0", "DELETE FROM t WHERE id % 7 = 0",
-		"UPDATE t SET id = -id WHERE id % 5 = 0",
+		fmt.Sprintf("UPDATE t SET id = id + 10000000000000::bigint * %d WHERE id %% 5 = 0", s.tx),
 		"UPDATE t SET id = id - 1 WHERE id % 11 = 0 AND NOT EXISTS (SELECT FROM t o WHERE o.id = t.id - 1)",
 		"DO $$ DECLARE a bigint; b bigint; BEGIN SELECT min(id), max(id) INTO a, b FROM t; DELETE FROM t WHERE id = b; UPDATE t SET id = b WHERE id = a; END $$")
 	s.write()
@@ -270,7 +270,7 @@ func notedKilled(ordinal int) func(*scene) {
 		sidecar := s.startSidecar(fmt.Sprintf("chunk.marked=block:%s@2;repair.noted=kill@%d", gate, ordinal))
 		s.witnessed(sidecar, failpoint.ChunkMarked, "block")
 		for i := range ordinal {
-			s.source.Exec(s.T, fmt.Sprintf("UPDATE t SET id = -%d WHERE id = (SELECT max(id) FROM t)", i+1))
+			s.source.Exec(s.T, fmt.Sprintf("UPDATE t SET id = -%d WHERE id = (SELECT max(id) FROM t WHERE length(v) > 2500)", i+1))
 			s.write()
 			time.Sleep(50 * time.Millisecond) // so that they are two units, most likely
 		}
