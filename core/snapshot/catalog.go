@@ -14,6 +14,18 @@ import (
 // Publications that contradict each other are a *core.Halt; other errors are the
 // driver's own.
 func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table, error) {
+	return tables(ctx, conn, publications, nil)
+}
+
+// TablesBeside is Tables for a transaction that holds a lock on the table of that OID. The
+// others come without leaves: to ask for a relation's size is to lock it for a moment, and
+// who waits for one lock with another in hand can be the death of somebody's transaction.
+func TablesBeside(ctx context.Context, conn Querier, publications []string, oid uint32) ([]*Table, error) {
+	return tables(ctx, conn, publications, []string{strconv.FormatUint(uint64(oid), 10)})
+}
+
+// tables reads the leaves of those OIDs; nil stands for all.
+func tables(ctx context.Context, conn Querier, publications, leavesOf []string) ([]*Table, error) {
 	major, err := majorOf(conn)
 	if err != nil {
 		return nil, err
@@ -35,11 +47,14 @@ func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table,
 	unions := unite(members, func(oid string, present func(string) bool) bool {
 		return slices.ContainsFunc(ancestors[oid], present)
 	})
-	facts, err := readFacts(ctx, conn, oids)
+	if leavesOf == nil {
+		leavesOf = oids
+	}
+	facts, err := readFacts(ctx, conn, oids, leavesOf)
 	if err != nil {
 		return nil, err
 	}
-	var tables []*Table
+	var list []*Table
 	for _, u := range unions {
 		f, ok := facts[u.oid]
 		if !ok {
@@ -49,15 +64,15 @@ func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table,
 		if err != nil {
 			return nil, err
 		}
-		tables = append(tables, table)
+		list = append(list, table)
 	}
-	slices.SortFunc(tables, func(a, b *Table) int {
+	slices.SortFunc(list, func(a, b *Table) int {
 		if c := strings.Compare(a.Relation.Schema, b.Relation.Schema); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Relation.Name, b.Relation.Name)
 	})
-	return tables, nil
+	return list, nil
 }
 
 // table puts together what is known of one relation.
