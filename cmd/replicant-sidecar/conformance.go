@@ -43,7 +43,7 @@ func newConformance() *cobra.Command {
 	r := &conformanceFlags{}
 	r.add(run, true)
 	run.RunE = runs(func(cmd *cobra.Command, args []string) error { return runConformance(cmd, r, args) })
-	cmd.AddCommand(run, newConformanceList(), newConformanceExplain(), newConformanceProbe(), newConformanceReport())
+	cmd.AddCommand(run, newConformanceList(), newConformanceExplain(), newConformanceSelftest(), newConformanceProbe(), newConformanceReport())
 	return cmd
 }
 
