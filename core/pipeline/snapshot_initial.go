@@ -58,10 +58,13 @@ func (s *session) copyInitial(ctx context.Context) error {
 	since := time.Now()
 	p.showCopy(func(c *CopyStatus) { *c = CopyStatus{Kind: "initial", Phase: CopyWaitsForSlot, Since: since} })
 	p.board.state(StateCopying, "")
-	source := snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain}
+	source := snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain, Waiting: func(table string) {
+		p.showCopy(func(c *CopyStatus) { c.Waiting = "somebody is changing table " + table })
+	}}
 	if err := source.Preflight(ctx, p.options.Source.Publications); err != nil {
 		return err
 	}
+	p.showCopy(func(c *CopyStatus) { c.Waiting = "" })
 	claimed, err := s.claim(ctx)
 	if err != nil {
 		return err
@@ -78,9 +81,6 @@ func (s *session) copyInitial(ctx context.Context) error {
 	p.showCopy(func(c *CopyStatus) { c.Phase, c.Point = CopyWaitsForLocks, made.At })
 	exported, err := snapshot.Adopt(ctx, source, snapshot.Adoption{
 		Snapshot: made.Snapshot, Publications: p.options.Source.Publications, Connections: p.options.Copy.Connections,
-		Waiting: func(table string) {
-			p.showCopy(func(c *CopyStatus) { c.Waiting = "somebody is changing table " + table })
-		},
 	})
 	if err != nil {
 		return err

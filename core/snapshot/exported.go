@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -37,16 +36,10 @@ type Adoption struct {
 	Publications []string
 	// Connections is how many read at once, at least 1.
 	Connections int
-	// Waiting is told, with the table, that its lock is held by somebody else; it may be nil.
-	Waiting func(table string)
 }
 
 // snapshotName is the form of the names that Postgres gives.
 var snapshotName = regexp.MustCompile(`^[0-9A-F]{8}-[0-9A-F]{8}-[0-9]+$`)
-
-// lockWait bounds one try at the locks. It is less than deadlock_timeout's default: who
-// needs a lock of ours gets it before the server looks for a deadlock.
-const lockWait = 500 * time.Millisecond
 
 // Adopt takes over an exported snapshot. The session that exported it must live until
 // Adopt returns.
@@ -58,32 +51,20 @@ func Adopt(ctx context.Context, source Source, a Adoption) (*Exported, error) {
 	if !snapshotName.MatchString(a.Snapshot) {
 		return nil, core.NewHalt(core.HaltSourceRefused, "snapshot", "the exported snapshot's name has another form")
 	}
-	for {
-		e := &Exported{source: source, name: a.Snapshot, publications: a.Publications}
+	var e *Exported
+	err := patiently(ctx, source.Waiting, func() error {
+		e = &Exported{source: source, name: a.Snapshot, publications: a.Publications}
 		err := e.adopt(ctx, max(a.Connections, 1))
-		if err == nil {
-			return e, nil
+		if err != nil {
+			_ = e.Close() // with its locks
 		}
-		_ = e.Close() // with its locks
-		var busy *lockedError
-		if !errors.As(err, &busy) {
-			return nil, err
-		}
-		if a.Waiting != nil {
-			a.Waiting(busy.table)
-		}
-		select {
-		case <-time.After(lockWait):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return e, nil
 }
-
-// lockedError is a table that somebody is changing.
-type lockedError struct{ table string }
-
-func (e *lockedError) Error() string { return "table " + e.table + " is locked" }
 
 func (e *Exported) adopt(ctx context.Context, connections int) error {
 	for range connections {
@@ -94,7 +75,7 @@ func (e *Exported) adopt(ctx context.Context, connections int) error {
 		e.conns = append(e.conns, conn)
 		if e.tables == nil {
 			if err := e.look(ctx, conn); err != nil {
-				return e.source.classified(ctx, err)
+				return e.source.locked(ctx, conn, err)
 			}
 		}
 		if err := e.hold(ctx, conn); err != nil {
@@ -147,7 +128,8 @@ func (e *Exported) connect(ctx context.Context) (*pgconn.PgConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = query(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+QuoteLiteral(e.name))
+	_, err = query(ctx, conn, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+QuoteLiteral(e.name)+
+		"; SET LOCAL lock_timeout = "+lockWaitSetting)
 	if err == nil {
 		return conn, nil
 	}
@@ -172,10 +154,6 @@ func incomplete(relation, format string, args ...any) error {
 
 // hold takes the locks in one try.
 func (e *Exported) hold(ctx context.Context, conn *pgconn.PgConn) error {
-	patience := fmt.Sprintf("SET LOCAL lock_timeout = %d", lockWait.Milliseconds())
-	if _, err := query(ctx, conn, patience); err != nil {
-		return e.source.Classify(ctx, err)
-	}
 	for _, t := range e.tables {
 		if err := t.Refusal(); err != nil {
 			return err
@@ -183,10 +161,9 @@ func (e *Exported) hold(ctx context.Context, conn *pgconn.PgConn) error {
 		// A SELECT takes the lock that COPY needs, of every partition too, with the rights
 		// that COPY needs; LOCK TABLE would ask for more where columns are granted.
 		_, err := query(ctx, conn, "SELECT FROM "+t.From()+" LIMIT 0")
-		var failed *pgconn.PgError
 		switch {
 		case err == nil:
-		case errors.As(err, &failed) && failed.Code == "55P03":
+		case lockTimeout(err):
 			return &lockedError{t.String()}
 		case refused(e.source.Classify(ctx, err)):
 			return incomplete(t.String(), "the table was dropped or renamed after the slot was made")

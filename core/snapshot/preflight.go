@@ -15,9 +15,15 @@ func (s Source) Preflight(ctx context.Context, publications []string) error {
 		return err
 	}
 	defer func() { _ = closeConn(conn) }()
-	tables, err := Tables(ctx, conn, publications)
+	var tables []*Table
+	err = patiently(ctx, s.Waiting, func() (err error) {
+		if _, err = query(ctx, conn, "SET lock_timeout = "+lockWaitSetting); err == nil {
+			tables, err = Tables(ctx, conn, publications)
+		}
+		return s.locked(ctx, conn, err)
+	})
 	if err != nil {
-		return s.classified(ctx, err)
+		return err
 	}
 	if len(tables) > core.RelationsMax {
 		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "the publications stream %d tables, more than the %d that one copy can name",
@@ -33,6 +39,9 @@ func (s Source) Preflight(ctx context.Context, publications []string) error {
 
 // classified leaves halts as they are.
 func (s Source) classified(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
 	if _, ok := core.AsHalt(err); ok {
 		return err
 	}

@@ -19,6 +19,9 @@ type Source struct {
 	// Classify turns an error of the driver into a *core.Halt, an error that a new
 	// connection may mend, or the context's own error.
 	Classify func(ctx context.Context, err error) error
+	// Waiting is told, with the table, that somebody is changing a table and is waited
+	// for; it may be nil.
+	Waiting func(table string)
 }
 
 // Querier is a connection that runs statements by the simple protocol: a *pgconn.PgConn.
