@@ -106,9 +106,11 @@ test-python: python ## the tests of the Python sink
 	$(VENV)/python -m pytest -q -p no:cacheprovider examples/python-sink
 
 .PHONY: test-typescript
-test-typescript: typescript ## the tests of the TypeScript sink
+test-typescript: build typescript ## the tests of the TypeScript sink, and the conformance suite on it
 	@scripts/step.sh "node --test"
 	cd examples/typescript-sink && node_modules/.bin/prettier --check --log-level=warn . && node --test dist/tests/
+	@scripts/step.sh "conformance of the TypeScript sink"
+	$(BIN) conformance --crash-points 12 --seed 1 -- node examples/typescript-sink/dist/sink.js
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## every fuzz target for FUZZTIME each
