@@ -14,18 +14,6 @@ import (
 // Publications that contradict each other are a *core.Halt; other errors are the
 // driver's own.
 func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table, error) {
-	return tables(ctx, conn, publications, nil)
-}
-
-// TablesBeside is Tables for a transaction that holds a lock on the table of that OID. The
-// others come without leaves: to ask for a relation's size is to lock it for a moment, and
-// who waits for one lock with another in hand can be the death of somebody's transaction.
-func TablesBeside(ctx context.Context, conn Querier, publications []string, oid uint32) ([]*Table, error) {
-	return tables(ctx, conn, publications, []string{strconv.FormatUint(uint64(oid), 10)})
-}
-
-// tables reads the leaves of those OIDs; nil stands for all.
-func tables(ctx context.Context, conn Querier, publications, leavesOf []string) ([]*Table, error) {
 	major, err := majorOf(conn)
 	if err != nil {
 		return nil, err
@@ -47,14 +35,11 @@ func tables(ctx context.Context, conn Querier, publications, leavesOf []string) 
 	unions := unite(members, func(oid string, present func(string) bool) bool {
 		return slices.ContainsFunc(ancestors[oid], present)
 	})
-	if leavesOf == nil {
-		leavesOf = oids
-	}
-	facts, err := readFacts(ctx, conn, oids, leavesOf)
+	facts, err := readFacts(ctx, conn, oids)
 	if err != nil {
 		return nil, err
 	}
-	var list []*Table
+	var tables []*Table
 	for _, u := range unions {
 		f, ok := facts[u.oid]
 		if !ok {
@@ -64,15 +49,15 @@ func tables(ctx context.Context, conn Querier, publications, leavesOf []string) 
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, table)
+		tables = append(tables, table)
 	}
-	slices.SortFunc(list, func(a, b *Table) int {
+	slices.SortFunc(tables, func(a, b *Table) int {
 		if c := strings.Compare(a.Relation.Schema, b.Relation.Schema); c != 0 {
 			return c
 		}
 		return strings.Compare(a.Relation.Name, b.Relation.Name)
 	})
-	return list, nil
+	return tables, nil
 }
 
 // table puts together what is known of one relation.

@@ -23,7 +23,7 @@ WHERE c.relispartition AND a.relid <> c.oid AND c.oid IN (`+strings.Join(oids, "
 }
 
 // readFacts asks for all relations at once, one question a subject.
-func readFacts(ctx context.Context, conn Querier, oids, leavesOf []string) (map[string]*facts, error) {
+func readFacts(ctx context.Context, conn Querier, oids []string) (map[string]*facts, error) {
 	list := strings.Join(oids, ", ")
 	all := map[string]*facts{}
 	for _, subject := range []struct {
@@ -34,7 +34,7 @@ func readFacts(ctx context.Context, conn Querier, oids, leavesOf []string) (map[
 		{relationSQL(list), 7, (*facts).takeRelation},
 		{attributeSQL(list), 8, (*facts).takeAttribute},
 		{indexSQL(list), 5, (*facts).takeIndex},
-		{leafSQL(strings.Join(leavesOf, ", ")), 10, (*facts).takeLeaf},
+		{leafSQL(list), 10, (*facts).takeLeaf},
 	} {
 		rows, err := query(ctx, conn, subject.sql)
 		if err != nil {

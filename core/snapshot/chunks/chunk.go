@@ -77,7 +77,7 @@ func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Tab
 		}
 	}
 	_ = failpoint.Hit(failpoint.ChunkSnapshot)
-	tables, err := snapshot.TablesBeside(ctx, r.conn, r.o.Publications, job.Table.OID)
+	tables, err := snapshot.Tables(ctx, r.conn, r.o.Publications)
 	if err != nil {
 		return nil, shown, err
 	}

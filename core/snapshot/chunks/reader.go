@@ -37,7 +37,10 @@ type Reader struct {
 
 // New connects to nothing; the first job does.
 func New(o Options) *Reader {
-	const lockWait = 2 * time.Second
+	// Less than deadlock_timeout's default: the catalog's functions lock other tables for a
+	// moment while the chunk's is held, and an application that holds such a table and
+	// waits for ours must get it before the server looks for somebody to end.
+	const lockWait = 500 * time.Millisecond
 	if o.LockWait <= 0 {
 		o.LockWait = lockWait
 	}
