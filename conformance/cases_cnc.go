@@ -91,9 +91,12 @@ func (t *Trial) manyRows() int {
 func cncLate(t *Trial) {
 	table, s := t.table("keyless", "name text", "note text"), t.stream()
 	u, whole := s.slow(table, t.manyRows())
-	s.hurry(u, whole, 0.5)
-	s.claim()
-	s.redeliver(u)
+	for _, part := range []float64{0.25, 0.5} {
+		s.hurry(u, whole, part)
+		s.claim()
+		s.redeliver(u)
+		u = s.unit(s.tx(u.txs[0].changes...))
+	}
 	s.deliver(s.tx(insert(table, "next", null)))
 	t.steady(s)
 }
@@ -101,19 +104,22 @@ func cncLate(t *Trial) {
 func cncLateGroups(t *Trial) {
 	table, s := t.table("keyless", "name text", "note text"), t.stream()
 	u, whole := s.slow(table, t.manyRows())
-	s.hurry(u, whole, 0.6)
-	s.claim()
-	txs := u.txs
-	for i := range 10 {
-		txs = append(txs, s.tx(insert(table, "more", i)))
-	}
-	again := s.unit(txs...)
-	if !s.batches() {
-		s.redeliver(s.unit(txs[0]))
-		s.deliver(txs[1:]...)
-	} else {
-		again.uncounted = true
-		s.settle(again)
+	for _, part := range []float64{0.3, 0.6} {
+		s.hurry(u, whole, part)
+		s.claim()
+		txs := u.txs
+		for i := range 10 {
+			txs = append(txs, s.tx(insert(table, "more", i)))
+		}
+		if s.batches() {
+			again := s.unit(txs...)
+			again.uncounted = true
+			s.settle(again)
+		} else {
+			s.redeliver(s.unit(txs[0]))
+			s.deliver(txs[1:]...)
+		}
+		u = s.unit(s.tx(u.txs[0].changes...))
 	}
 	t.steady(s)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
+	"github.com/replicant-sidecar/replicant-sidecar/conformance/crashpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/conformance/sqlprobe"
 )
 
@@ -26,15 +27,19 @@ func python(t *testing.T) string {
 func managedPython(t *testing.T, args ...string) conformance.Options {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sink.db")
+	launcher := crashpoint.NewLauncher(conformance.PlainLauncher())
 	target, err := conformance.NewManaged(conformance.ManagedOptions{
-		Args: append([]string{python(t)}, args...),
+		Args: append([]string{python(t)}, args...), Launcher: launcher,
 		Env:  append(os.Environ(), "REPLICANT_SINK_DB="+file, "PYTHONDONTWRITEBYTECODE=1"),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, target.Close()) })
 	probe, err := sqlprobe.New(sqlprobe.Options{DSN: "sqlite:" + file})
 	require.NoError(t, err)
-	return conformance.Options{Target: target, Probe: probe, Seed: 11, Effort: conformance.Quick}
+	return conformance.Options{
+		Target: target, Probe: probe, Seed: 11, Effort: conformance.Quick, CrashPoints: 4,
+		Crashers: []conformance.Crasher{crashpoint.NewCalls(target, launcher), crashpoint.NewTimed(target)},
+	}
 }
 
 func TestPythonSinkPasses(t *testing.T) {
