@@ -2,6 +2,8 @@ package suite
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -39,6 +41,8 @@ func play(as string) error {
 	listen := os.Getenv(conformance.ListenEnv)
 	path := strings.TrimPrefix(listen, "unix:")
 	switch as {
+	case "nested":
+		return nested()
 	case "exits at once":
 		fmt.Println("no database here")
 		os.Exit(7)
@@ -77,6 +81,18 @@ func play(as string) error {
 		return serveNothing(path)
 	}
 	return fmt.Errorf("no such play: %s", as)
+}
+
+// nested starts a sink where a filter of another supervisor stands already, so that the
+// kernel refuses ours.
+func nested() error {
+	s, err := Open(context.Background(), Settings{Command: []string{os.Args[0]}, Env: []string{playEnv + "=served"}})
+	if err != nil {
+		return err
+	}
+	err = s.Target.Start(context.Background())
+	fmt.Printf("fallback: %s; %d ways to crash\n", s.Fallback(), len(s.Crashers))
+	return errors.Join(err, s.Close())
 }
 
 // serveNothing is a gRPC server without any call.
