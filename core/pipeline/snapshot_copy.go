@@ -76,6 +76,9 @@ func (c *copying) complete(ctx context.Context) error {
 	u.ResumeState = known.take()
 	u.Relations = fitting(u.Relations, c.session.caps.Limits.Resolved().RequestBytes-snapshotHeaderMax-len(u.ResumeState))
 	for {
+		if ctx.Err() != nil { // what the watch found counts, though all rows are there
+			return context.Cause(ctx)
+		}
 		ack, err := c.courier.complete(ctx, u)
 		failed, ok := answer(err)
 		switch {

@@ -106,6 +106,9 @@ func (r *Reader) enqueue(st *tableState) {
 // Next gives what is to be delivered now; more is false when all tables are through. The
 // batch belongs to the caller until Recycle.
 func (r *Reader) Next(ctx context.Context) (d Delivery, more bool, err error) {
+	if ctx.Err() != nil {
+		return Delivery{}, false, context.Cause(ctx)
+	}
 	for len(r.ready) == 0 {
 		if r.left == 0 {
 			return Delivery{}, false, nil
