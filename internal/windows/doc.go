@@ -5,7 +5,7 @@
 // Each row is one or more cases, each case one line: id, how it was hit, the witness, what
 // had to hold, ok or FAIL. The ids are read from the document: a row, or a part of one,
 // that no case serves is a failure, and so is a case whose place was not reached. A run of
-// whole groups fails too where a declared failpoint was not fired by them, or only at its
+// whole groups fails too where a declared failpoint was not fired by them, or, of all groups, only at its
 // first passage or only at a later one.
 //
 // A case is a line in a table of its file, which the file's init adds:
