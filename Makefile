@@ -14,7 +14,7 @@ FUZZTIME ?= 3s
 JOBS ?= 2
 
 # Groups of rows for `make windows`, and one row instead.
-GROUP ?= U S L B W P
+GROUP ?= U S L B W P N
 ROW ?=
 
 # Moves every window of `make windows` on by so many Postgres majors; five turns are all.
@@ -87,9 +87,13 @@ mutants: postgres python ## break the program on purpose, a patch at a time; ARG
 	@go run ./internal/mutants $(ARGS)
 
 .PHONY: windows
-windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W P" or ROW=U7
+windows: postgres ## every row of the fault matrix against real processes; GROUP="U S L B W P N" or ROW=U7
 	@go test -c -o build/windows.test ./internal/windows
 	@cd internal/windows && CI=1 REPLICANT_WINDOWS="$(or $(ROW),$(GROUP))" REPLICANT_WINDOWS_TURN=$(TURN) ../../build/windows.test -test.run TestWindows -test.parallel 2 -test.timeout 40m
+
+.PHONY: storm
+storm: postgres python ## an incremental snapshot under 500 transactions/s, sidecar and sink killed 20 times, two sinks (minutes)
+	REPLICANT_PG_MAJORS=$${REPLICANT_PG_MAJORS:-17} REPLICANT_STORM="go python" go test -v -count 1 -timeout 30m -run TestStormBeside ./internal/windows
 
 .PHONY: big
 big: postgres ## one transaction of 1 GB through the program, streaming off and on (minutes, 10 GB of disk)
