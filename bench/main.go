@@ -31,10 +31,10 @@ func main() {
 		return
 	}
 	var s settings
-	workloads := flag.String("workloads", "W1,W2,W3,W4,W5", "which, by comma")
+	workloads := flag.String("workloads", "W1,W2,W3,W4,W5,S1", "which, by comma")
 	readers := flag.String("readers", strings.Join(allReaders(), ","), "which, by comma")
 	flag.IntVar(&s.rounds, "rounds", 3, "drains of each workload by each reader")
-	flag.Float64Var(&s.scale, "scale", 1, "size of the backlogs, 1 = 200k transactions, 1M rows")
+	flag.Float64Var(&s.scale, "scale", 1, "size of the backlogs, 1 = 200k transactions, 1M rows; 10M rows to copy")
 	flag.IntVar(&s.major, "pg", 15, "Postgres major")
 	flag.StringVar(&s.profile, "profile", "", "folder for CPU profiles of the sidecar")
 	flag.Parse()

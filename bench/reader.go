@@ -147,6 +147,9 @@ func (s *nullSink) HandleSnapshot(_ context.Context, u *core.SnapshotUnit) (core
 	if u.Token != nil {
 		s.token = append([]byte{}, u.Token...)
 	}
+	if u.BackfillComplete {
+		fmt.Println("done")
+	}
 	return core.Counts{}, nil
 }
 

@@ -61,6 +61,11 @@ func run(ctx context.Context, s settings) error {
 			}
 		}
 	}
+	if slices.Contains(s.workloads, copyLoad) {
+		if err := b.copies(ctx); err != nil {
+			return fmt.Errorf("%s: %w", copyLoad, err)
+		}
+	}
 	return nil
 }
 
