@@ -86,46 +86,56 @@ func (s *scene) reload() {
 	s.eventually("the server has read its files", func() bool { return s.session("postgres", pinned).one("select pg_conf_load_time()") != before })
 }
 
+// tlsScene is a server whose certificates change, and roads to it by TCP.
+type tlsScene struct {
+	*scene
+	dir string
+}
+
+func (s tlsScene) file(name string, content []byte) string {
+	path := filepath.Join(s.dir, name)
+	require.NoError(s, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func (s tlsScene) over(q url.Values) func(*pipeline.Options) {
+	u, err := url.Parse(s.db.Server.TCPDSN(s.db.Name))
+	require.NoError(s, err)
+	u.RawQuery = q.Encode()
+	return func(o *pipeline.Options) { o.Source.DSN = u.String() }
+}
+
+func (s tlsScene) refused(why string, q url.Values, code core.HaltCode, says string) {
+	s.Helper()
+	halt := s.road(way{waits: true, adjust: s.over(q)}).halts(code)
+	require.Contains(s, halt.Error(), says, why)
+}
+
+func (s tlsScene) serve(certificate, key []byte) {
+	s.Helper()
+	s.give("server.crt", certificate)
+	s.give("server.key", key)
+	s.reload()
+}
+
 func TestC01TLS(t *testing.T) {
 	loopback := []net.IP{net.IPv4(127, 0, 0, 1)}
-	eachSpare(t, 14, func(s *scene) {
+	eachSpare(t, 14, func(plain *scene) {
+		s := tlsScene{plain, plain.TempDir()}
 		s.sql("create table c01(id int primary key)")
 		soon := time.Now().Add(time.Hour)
 		ours, theirs := s.authority("ours"), s.authority("theirs")
-		dir := s.TempDir()
-		file := func(name string, content []byte) string {
-			path := filepath.Join(dir, name)
-			require.NoError(s, os.WriteFile(path, content, 0o600))
-			return path
-		}
-		root := file("root", ours.pem())
+		root := s.file("root", ours.pem())
 		wish := url.Values{"sslmode": {"verify-full"}, "sslrootcert": {root}}
-		over := func(q url.Values) func(*pipeline.Options) {
-			u, err := url.Parse(s.db.Server.TCPDSN(s.db.Name))
-			require.NoError(s, err)
-			u.RawQuery = q.Encode()
-			return func(o *pipeline.Options) { o.Source.DSN = u.String() }
-		}
-		refused := func(why string, q url.Values, code core.HaltCode, says string) {
-			s.Helper()
-			halt := s.road(way{waits: true, adjust: over(q)}).halts(code)
-			require.Contains(s, halt.Error(), says, why)
-		}
-		serve := func(certificate, key []byte) {
-			s.Helper()
-			s.give("server.crt", certificate)
-			s.give("server.key", key)
-			s.reload()
-		}
-		refused("no TLS", url.Values{"sslmode": {"require"}}, core.HaltSourceRefused, "does not offer TLS")
-		refused("no TLS", wish, core.HaltSourceRefused, "does not offer TLS")
+		s.refused("no TLS", url.Values{"sslmode": {"require"}}, core.HaltSourceRefused, "does not offer TLS")
+		s.refused("no TLS", wish, core.HaltSourceRefused, "does not offer TLS")
 		s.sql("alter system set ssl = on")
-		serve(theirs.issue("server", loopback, soon))
-		refused("another CA", wish, core.HaltSourceRefused, "certificate")
-		serve(ours.issue("elsewhere", nil, soon))
-		refused("another host", wish, core.HaltSourceRefused, "certificate")
-		serve(ours.issue("server", loopback, time.Now().Add(-time.Minute)))
-		refused("expired", wish, core.HaltSourceRefused, "certificate")
+		s.serve(theirs.issue("server", loopback, soon))
+		s.refused("another CA", wish, core.HaltSourceRefused, "certificate")
+		s.serve(ours.issue("elsewhere", nil, soon))
+		s.refused("another host", wish, core.HaltSourceRefused, "certificate")
+		s.serve(ours.issue("server", loopback, time.Now().Add(-time.Minute)))
+		s.refused("expired", wish, core.HaltSourceRefused, "certificate")
 
 		// A client certificate is demanded.
 		hba, err := os.ReadFile(filepath.Join(s.db.Server.DataDir(), "pg_hba.conf"))
@@ -134,13 +144,13 @@ func TestC01TLS(t *testing.T) {
 		s.give("pg_hba.conf", append([]byte("hostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n"), hba...))
 		s.give("clients.crt", ours.pem())
 		s.sql("alter system set ssl_ca_file = 'clients.crt'")
-		serve(ours.issue("server", loopback, soon))
-		refused("no client certificate", wish, core.HaltSourceRights, "")
+		s.serve(ours.issue("server", loopback, soon))
+		s.refused("no client certificate", wish, core.HaltSourceRights, "")
 		mine, key := ours.issue("postgres", nil, soon)
-		wish.Set("sslcert", file("mine", mine))
-		wish.Set("sslkey", file("key", key))
+		wish.Set("sslcert", s.file("mine", mine))
+		wish.Set("sslkey", s.file("key", key))
 		s.roads = nil
-		r := s.road(way{adjust: over(wish)})
+		r := s.road(way{adjust: s.over(wish)})
 		require.Equal(s, "0", s.app.one("select count(*) from pg_stat_activity a join pg_stat_ssl s using (pid) where a.datname=current_database() and not s.ssl and a.client_addr is not null"),
 			"every connection is of one kind")
 		require.Equal(s, "2", s.app.one("select count(*) from pg_stat_activity a join pg_stat_ssl s using (pid) where a.datname=current_database() and s.ssl"),
@@ -149,11 +159,11 @@ func TestC01TLS(t *testing.T) {
 		// Everything is replaced on disk, and then the connection is lost.
 		other := s.authority("next")
 		mine, key = other.issue("postgres", nil, soon)
-		file("root", other.pem())
-		file("mine", mine)
-		file("key", key)
+		s.file("root", other.pem())
+		s.file("mine", mine)
+		s.file("key", key)
 		s.give("clients.crt", other.pem())
-		serve(other.issue("server", loopback, soon))
+		s.serve(other.issue("server", loopback, soon))
 		before := r.pipeline.Status().Sessions
 		s.sql("select pg_terminate_backend(active_pid) from pg_replication_slots where active and slot_name=" + literal(r.slot))
 		r.status("it is back, with the new files", func(st pipeline.Status) bool {
