@@ -12,10 +12,10 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
-// TestAddedTableUnderAnOpenWriter: a table is added to the publication while a transaction
+// TestD10AddedUnderAnOpenWriter: a table is added to the publication while a transaction
 // is open that has written it. What it wrote before is never streamed, what it writes after
 // is; neither is lost.
-func TestAddedTableUnderAnOpenWriter(t *testing.T) {
+func TestD10AddedUnderAnOpenWriter(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, "create table a(id int primary key, n int, v text)", "create table b(id int primary key, n int, v text)",

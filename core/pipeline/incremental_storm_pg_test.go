@@ -34,9 +34,9 @@ var keys = []struct{ table, columns, key, make string }{
 
 const stormRows = 500
 
-// TestIncrementalCopyOfEveryKindOfKey: tables are copied under load while the sidecar is
+// TestN16KilledAgainAndAgain: tables are copied under load while the sidecar is
 // killed again and again, and each time goes on from the token.
-func TestIncrementalCopyOfEveryKindOfKey(t *testing.T) {
+func TestN16KilledAgainAndAgain(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, "create extension citext schema public")

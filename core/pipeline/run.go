@@ -53,9 +53,9 @@ type Pipeline struct {
 	adopted  bool
 	// stored is the token that a store of ours has.
 	stored []byte
-	redone   bool // the slot of an unfinished copy was dropped
-	doubt    doubt
-	totals   Counters
+	redone bool // the slot of an unfinished copy was dropped
+	doubt  doubt
+	totals Counters
 	// storeAway is since when our store has not answered, by operation.
 	storeAway map[string]time.Time
 	members   membership

@@ -176,7 +176,7 @@ func (r *Run) Looked(l Look) {
 	case r.step != nil && r.step.table == t:
 		t.pause.longer(r.now) // what is on its way is of the table as it was: look again
 		return
-	case !l.Found:
+	case !l.Found, t.OID != l.Member.OID && r.byOID[l.Member.OID] != nil: // or it is known as the other one
 		r.giveUp(t)
 		t.status = Gone
 		r.version++

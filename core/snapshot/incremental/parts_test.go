@@ -238,3 +238,31 @@ func TestUnkeyedTable(t *testing.T) {
 		require.Len(t, run.Strip(in, 110, changes()), 3, "another transaction of that number")
 	}
 }
+
+// TestN22StaleChunk: of a chunk that was read before the stream changed its rows.
+func TestN22StaleChunk(t *testing.T) {
+	r, relation := keyed(t, Everything())
+	job, _ := r.Next()
+	row := func(k, v string) core.Tuple { return core.PackTuple(core.Text(k), core.Text(v)) }
+	read := Read{ID: job.ID, Relation: relation, Rows: []core.Tuple{row("1", "a"), row("5", "b"), row("6", "c"), row("7", "d")}, Snapshot: Snapshot{Max: 9}, High: 9}
+	key := func(k string) core.Tuple { return core.PackTuple(core.Text(k), core.Value{Kind: core.ValueAbsent}) }
+	r.Change(&core.Change{Op: core.OpUpdate, Relation: relation, New: row("5", "new")}, false)
+	require.NoError(t, r.Read(read))
+	r.Change(&core.Change{Op: core.OpDelete, Relation: relation, OldKind: core.OldKey, Old: key("6")}, false)
+	r.Change(moves(relation, "7", "7007"), false)
+	require.Nil(t, r.Take(), "the stream has not come as far as the chunk")
+	r.Frontier(9)
+	require.Equal(t, []core.Tuple{row("1", "a")}, r.Unit(r.Take()).Rows)
+
+	r, relation = keyed(t, Everything())
+	job, _ = r.Next()
+	read.ID, read.Relation = job.ID, relation
+	require.NoError(t, r.Read(read))
+	r.Change(&core.Change{Op: core.OpTruncate, Truncate: &core.Truncate{Relations: []*core.Relation{relation}}}, false)
+	r.Frontier(9)
+	require.Nil(t, r.Take())
+	r.At(epoch.Add(time.Hour))
+	again, ok := r.Next()
+	require.True(t, ok)
+	require.Equal(t, Range{}, again.Range, "it is read again")
+}
