@@ -338,7 +338,9 @@ func dlnMany(t *Trial) {
 
 func dlnBroken(t *Trial) {
 	table, s := t.basic(), t.stream()
-	s.deliver(s.tx(insert(table, 1, "a", null)))
+	start := time.Now()
+	s.settle(s.rewrite(table, 1100, "first"))
+	whole := time.Since(start)
 	for i := range map[Effort]int{Quick: 5, Normal: 20, Thorough: 20}[t.session.o.Effort] {
 		u := s.rewrite(table, 1100, i)
 		u.link = t.open()
@@ -349,7 +351,7 @@ func dlnBroken(t *Trial) {
 			defer close(done)
 			_, _ = s.post(t.ctx, u, r, q)
 		}()
-		pause(t.ctx, t.rng.IntN(12))
+		pause(t.ctx, int(float64(whole.Milliseconds())*t.rng.Float64()*1.2))
 		u.link.close()
 		<-done
 		u.link = nil

@@ -4,8 +4,24 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 )
+
+// T is what Test needs of a *testing.T. It is not named, so that no program that runs the
+// suite has Go's test code in it.
+type T[S any] interface {
+	says
+	Run(name string, f func(S)) bool
+	Context() context.Context
+}
+
+// says is how a test speaks.
+type says interface {
+	Helper()
+	Skipf(format string, args ...any)
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
 
 // Test runs the suite from a sink's own tests, each case as a subtest. The probe and the
 // rest are in options; its Target is target. A Broken case fails, and so does the run
@@ -16,7 +32,7 @@ import (
 //		defer target.Stop(t.Context())
 //		conformance.Test(t, target, conformance.Options{Probe: probe})
 //	}
-func Test(t *testing.T, target Target, options ...Options) *Summary {
+func Test[S T[S]](t S, target Target, options ...Options) *Summary {
 	t.Helper()
 	var o Options
 	if len(options) > 0 {
@@ -28,7 +44,7 @@ func Test(t *testing.T, target Target, options ...Options) *Summary {
 		if observe != nil {
 			observe(r)
 		}
-		t.Run(r.ID, func(t *testing.T) { report(t, &r) })
+		t.Run(r.ID, func(t S) { report(t, &r) })
 	}
 	sum, err := Run(t.Context(), o)
 	if err != nil {
@@ -38,7 +54,7 @@ func Test(t *testing.T, target Target, options ...Options) *Summary {
 }
 
 // report makes a subtest of a result.
-func report(t *testing.T, r *Result) {
+func report(t says, r *Result) {
 	t.Helper()
 	switch r.Verdict {
 	case Pass:
@@ -73,61 +89,4 @@ func (f *Failure) text() string {
 	}
 	fmt.Fprintf(&b, "  breaks %s; usually: %s\n", strings.Join(f.Rules, ", "), f.Cause)
 	return b.String()
-}
-
-// Server is a target inside this process: a sink in Go that is served on a socket here.
-// It can be started and stopped, and not killed: what a kill leaves behind needs a process
-// of its own.
-type Server struct {
-	serve   func(ctx context.Context, address string) error
-	address string
-	cancel  context.CancelFunc
-	done    chan error
-}
-
-// NewServer makes a target of a function that serves a sink at an address until its
-// context ends.
-func NewServer(address string, serve func(ctx context.Context, address string) error) *Server {
-	return &Server{serve: serve, address: address}
-}
-
-// Address is where it serves.
-func (s *Server) Address() string { return s.address }
-
-// Mode is that of a report.
-func (s *Server) Mode() string { return "in-process" }
-
-// Lifecycle reports that it cannot be killed.
-func (s *Server) Lifecycle() bool { return false }
-
-// Output is empty.
-func (s *Server) Output() string { return "" }
-
-// Start serves, or does nothing.
-func (s *Server) Start(ctx context.Context) error {
-	if s.done != nil {
-		return nil
-	}
-	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.done = make(chan error, 1)
-	go func() { s.done <- s.serve(ctx, s.address) }()
-	return nil
-}
-
-// Kill is not possible.
-func (s *Server) Kill(context.Context) error { return ErrNoLifecycle }
-
-// Stop ends the serving.
-func (s *Server) Stop(ctx context.Context) error {
-	if s.done == nil {
-		return nil
-	}
-	s.cancel()
-	select {
-	case err := <-s.done:
-		s.done = nil
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

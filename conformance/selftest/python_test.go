@@ -30,7 +30,7 @@ func managedPython(t *testing.T, args ...string) conformance.Options {
 	launcher := crashpoint.NewLauncher(conformance.PlainLauncher())
 	target, err := conformance.NewManaged(conformance.ManagedOptions{
 		Args: append([]string{python(t)}, args...), Launcher: launcher,
-		Env:  append(os.Environ(), "REPLICANT_SINK_DB="+file, "PYTHONDONTWRITEBYTECODE=1"),
+		Env: append(os.Environ(), "REPLICANT_SINK_DB="+file, "PYTHONDONTWRITEBYTECODE=1"),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, target.Close()) })
