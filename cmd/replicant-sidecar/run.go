@@ -6,12 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/admin"
+	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/bars"
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/child"
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/logging"
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -57,6 +59,14 @@ func runSidecar(cmd *cobra.Command, command []string) error {
 	}
 	// One writer at a time: our lines and the child's share these.
 	stdout, stderr := shared(cmd.OutOrStdout()), shared(cmd.ErrOrStderr())
+	var screen *bars.Screen
+	if logging.IsTerminal(stderr) && loaded.Log.Format != logging.FormatJSON {
+		screen = bars.NewScreen(stderr)
+		stderr = screen.Through(stderr)
+		if logging.IsTerminal(stdout) {
+			stdout = screen.Through(stdout)
+		}
+	}
 	log, err := logging.New(stderr, loaded.Log.Format, loaded.Log.Level)
 	if err != nil {
 		return err
@@ -68,9 +78,22 @@ func runSidecar(cmd *cobra.Command, command []string) error {
 	defer s.close()
 	err = s.build()
 	if err == nil {
+		defer s.drawOn(screen)()
 		err = s.supervise(signals)
 	}
 	return s.ended(err)
+}
+
+// drawOn shows copies as bars, where there is a terminal, until the function that it
+// returns is called.
+func (s *sidecar) drawOn(screen *bars.Screen) func() {
+	if screen == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var drawing sync.WaitGroup
+	drawing.Go(func() { screen.Follow(s.engine.Status, done) })
+	return func() { close(done); drawing.Wait() }
 }
 
 // sidecar is one run: what was started, in the order in which it is stopped again.

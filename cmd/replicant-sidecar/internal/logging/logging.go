@@ -47,6 +47,9 @@ func New(w io.Writer, format, level string) (*slog.Logger, error) {
 
 // IsTerminal reports whether somebody may be looking.
 func IsTerminal(w io.Writer) bool {
+	if outer, ok := w.(interface{ Unwrap() io.Writer }); ok {
+		return IsTerminal(outer.Unwrap())
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
