@@ -2,7 +2,6 @@ package testsink_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 
@@ -100,7 +99,7 @@ func TestLogOfACopy(t *testing.T) {
 		require.Equal(t, 2, report.Tables)
 		require.Equal(t, report.Rows, report.Copied+report.Streamed)
 		require.Positive(t, report.Streamed)
-		r.Log(fmt.Sprintf("%d rows: %d copied, %d streamed", report.Rows, report.Copied, report.Streamed))
+		r.Logf("%d rows: %d copied, %d streamed", report.Rows, report.Copied, report.Streamed)
 		r.drain()
 		r.sink.Exec(t, `DELETE FROM testsink.log WHERE ctid = (SELECT min(ctid) FROM testsink.log WHERE relation = 'public.ins')`,
 			`INSERT INTO testsink.log SELECT * FROM testsink.log WHERE ctid = (SELECT max(ctid) FROM testsink.log WHERE relation = 'public.ins')`)

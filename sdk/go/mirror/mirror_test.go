@@ -29,7 +29,7 @@ type story struct {
 	Read string
 }
 
-const seeds, length = 20, 60
+const seeds, length = 8, 60
 
 // stories are told by Mirror, which has its own tests, and by the statements.
 func stories(t *testing.T, dialect mirror.Dialect, name string) (list []story) {
