@@ -66,7 +66,7 @@ func (s *session) locked(ctx context.Context, f func(wal.SlotState, checkpoint.A
 	if !held {
 		return &again{StateStandby, standbyInterval, errPreparing}
 	}
-	defer func() { _ = s.catalog.Unlock(context.WithoutCancel(ctx)) }()
+	defer unlock(ctx, s.catalog.Unlock)
 	stored, err := s.owner.read(ctx, s.source)
 	if err != nil {
 		return err

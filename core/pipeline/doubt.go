@@ -23,6 +23,7 @@ type doubt struct {
 	unknown, suspicious int
 	timeout             time.Duration
 	unauthorizedSince   time.Time
+	unauthorizedCall    string // the call that was refused then
 }
 
 func (d *doubt) deadline() time.Duration {
@@ -64,10 +65,19 @@ func (d *doubt) note(at core.LSN, failed *core.SinkError, longest time.Duration)
 // unauthorized bounds how long refused credentials are tried, with now as the time.
 func (d *doubt) unauthorized(now time.Time, failed *core.SinkError) error {
 	if d.unauthorizedSince.IsZero() {
-		d.unauthorizedSince = now
+		d.unauthorizedSince, d.unauthorizedCall = now, failed.Call
 	}
 	if now.Sub(d.unauthorizedSince) >= unauthorizedMax {
 		return refused(core.HaltSinkUnauthorized, failed)
 	}
 	return nil
+}
+
+// authorized forgets refused credentials: the sink has answered this call. GetCapabilities
+// may be open to everybody, so it says nothing of a refused Checkpoint; a unit that is
+// refused for long ends its own session.
+func (d *doubt) authorized(call string) {
+	if call != "GetCapabilities" || call == d.unauthorizedCall || !asks(d.unauthorizedCall) {
+		d.unauthorizedSince, d.unauthorizedCall = time.Time{}, ""
+	}
 }

@@ -55,6 +55,7 @@ func (o *sinkOwner) ask(ctx context.Context, source core.SourceIdentity, claim *
 		StreamID: p.options.StreamID, Source: source, Claim: claim,
 	})
 	if err == nil {
+		p.doubt.authorized("Checkpoint")
 		return stored, p.sameLineage(stored.Lineage, core.HaltSinkReplaced)
 	}
 	err = classify("Checkpoint", err)

@@ -97,6 +97,7 @@ func (s *session) greetSink(ctx context.Context) error {
 	if err != nil {
 		return classify("GetCapabilities", err)
 	}
+	p.doubt.authorized("GetCapabilities")
 	mode, err := resolveMode(p.options, caps)
 	if err != nil {
 		return err

@@ -94,6 +94,14 @@ func asked[T any](ctx context.Context, question func(context.Context) (T, error)
 	return answer, err
 }
 
+// unlock gives the bootstrap lock back, also at the end of ctx. A server that does not
+// answer frees it with the connection.
+func unlock(ctx context.Context, release func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	_ = release(ctx)
+}
+
 func (s *session) slot(ctx context.Context) (wal.SlotState, error) {
 	return s.catalog.Slot(ctx, s.pipeline.options.Source.Slot)
 }
