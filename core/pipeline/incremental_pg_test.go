@@ -32,6 +32,15 @@ func copied(t *testing.T, r *running, sink interface{ SnapshotUnits() []core.Sna
 	}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 
+// settles is alike behind writers that were ended within a statement: it may commit later.
+func settles(t *testing.T, r *running, db *pgtest.DB, m mirror, tables ...string) {
+	t.Helper()
+	for _, table := range tables {
+		require.Eventually(t, func() bool { return slices.Equal(there(t, db, table), held(m, table)) }, 30*time.Second, 100*time.Millisecond,
+			"%s; %s", table, r.Status().Reason)
+	}
+}
+
 // TestIncrementalCopy: tables with rows and without, on a source that is idle.
 func TestIncrementalCopy(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
@@ -104,6 +113,6 @@ func TestIncrementalCopyUnderLoad(t *testing.T) {
 		for range writers {
 			require.Positive(t, <-over)
 		}
-		alike(t, r, db, sink, "a")
+		settles(t, r, db, sink, "a")
 	})
 }
