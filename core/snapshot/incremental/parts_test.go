@@ -248,6 +248,8 @@ func TestN22StaleChunk(t *testing.T) {
 	key := func(k string) core.Tuple { return core.PackTuple(core.Text(k), core.Value{Kind: core.ValueAbsent}) }
 	r.Change(&core.Change{Op: core.OpUpdate, Relation: relation, New: row("5", "new")}, false)
 	require.NoError(t, r.Read(read))
+	kept := core.PackTuple(core.Text("1"), core.Value{Kind: core.ValueUnchanged})
+	r.Change(&core.Change{Op: core.OpUpdate, Relation: relation, New: kept}, false)
 	r.Change(&core.Change{Op: core.OpDelete, Relation: relation, OldKind: core.OldKey, Old: key("6")}, false)
 	r.Change(moves(relation, "7", "7007"), false)
 	require.Nil(t, r.Take(), "the stream has not come as far as the chunk")
@@ -265,4 +267,26 @@ func TestN22StaleChunk(t *testing.T) {
 	again, ok := r.Next()
 	require.True(t, ok)
 	require.Equal(t, Range{}, again.Range, "it is read again")
+}
+
+// TestWriterWait: no window before all are visible who held a lock when the table was looked
+// at.
+func TestWriterWait(t *testing.T) {
+	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, Identity: core.IdentityDefault}
+	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Tables: []Table{{Member: m, Status: Copying, Ranges: Everything()}}}, Settings{}, epoch)
+	job, _ := r.Next()
+	r.Looked(Look{ID: job.ID, Found: true, Member: m, Writers: []Writer{{XID: 12, Who: "process 1"}, {XID: 13}}})
+	for i, shown := range []Snapshot{{Min: 12, Max: 14, Running: []uint64{12, 13}}, {Min: 12, Max: 15, Running: []uint64{12}}, {Min: 15, Max: 15}} {
+		table, writers := r.Waits()
+		require.Equal(t, "s.t", table)
+		require.Len(t, writers, []int{2, 2, 1}[i])
+		r.At(epoch.Add(time.Duration(i+1) * time.Hour))
+		job, ok := r.Next()
+		require.True(t, ok)
+		require.Equal(t, JobSnapshot, job.Kind)
+		r.Shown(job.ID, shown)
+	}
+	job, ok := r.Next()
+	require.True(t, ok)
+	require.Equal(t, JobChunk, job.Kind)
 }
