@@ -32,6 +32,9 @@ func copied(t *testing.T, r *running, sink interface{ SnapshotUnits() []core.Sna
 	}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 
+// on17 is for tests of which every major would take too long.
+func on17(t *testing.T, test func(*testing.T, *pgtest.Server)) { test(t, pgtest.Shared(t, 17)) }
+
 // settles is alike behind writers that were ended within a statement: it may commit later.
 func settles(t *testing.T, r *running, db *pgtest.DB, m mirror, tables ...string) {
 	t.Helper()
@@ -92,7 +95,7 @@ func TestIncrementalCopy(t *testing.T) {
 // TestIncrementalCopyUnderLoad: rows come, change, go and change their keys meanwhile, with
 // a TOAST column that most changes leave alone.
 func TestIncrementalCopyUnderLoad(t *testing.T) {
-	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+	on17(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
 			"insert into a select i, 0, repeat('x', 3000) from generate_series(1, 2000) i", "create publication p for all tables")

@@ -37,7 +37,7 @@ const stormRows = 500
 // TestN16KilledAgainAndAgain: tables are copied under load while the sidecar is
 // killed again and again, and each time goes on from the token.
 func TestN16KilledAgainAndAgain(t *testing.T) {
-	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+	on17(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, "create extension citext schema public")
 		var tables []string
