@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 )
 
@@ -24,6 +25,8 @@ type Published struct {
 type membership struct {
 	before map[uint32]wal.PublishedTable
 	gone   map[tableName]uint32 // OIDs of tables that left
+	// copies: a table that comes is copied, so that no row of it is missing.
+	copies bool
 }
 
 type tableName struct{ schema, table string }
@@ -52,7 +55,7 @@ func (m *membership) look(now map[uint32]wal.PublishedTable) (lines []string) {
 		name := tableName{t.Schema, t.Name}
 		other, replaces := m.gone[name]
 		delete(m.gone, name)
-		if _, known := before[oid]; known {
+		if _, known := before[oid]; known || m.copies {
 			continue
 		}
 		switch {
@@ -82,6 +85,7 @@ func (p *Pipeline) lookAtPublications(ctx context.Context, catalog *wal.Catalog)
 	if err != nil {
 		return // asked again at the next turn
 	}
+	p.members.copies = p.options.Snapshot == checkpoint.SnapshotIncremental && addsWhole(p.Status().ServerVersion)
 	lines := p.members.look(now)
 	for _, line := range lines {
 		p.log.Warn("the publication has changed", "what", line)

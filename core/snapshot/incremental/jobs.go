@@ -142,7 +142,9 @@ func (r *Run) added(members []Member, next [16]byte) {
 			r.activate()
 		}
 		if t == nil {
-			r.put(newTable(fresh(m), r.set.ChunkRows))
+			n := fresh(m)
+			n.Replace = r.succeeds(m)
+			r.put(newTable(n, r.set.ChunkRows))
 			continue
 		}
 		// It was away: what happened to its rows meanwhile was not streamed.
@@ -155,6 +157,18 @@ func (r *Run) added(members []Member, next [16]byte) {
 			r.version++
 		}
 	}
+}
+
+// succeeds reports that a table of another OID had the name before: the sink has its rows.
+func (r *Run) succeeds(m Member) bool {
+	for _, t := range r.tables {
+		if t.OID != m.OID && t.Schema == m.Schema && t.Name == m.Name {
+			r.giveUp(t)
+			t.status = Gone
+			return true
+		}
+	}
+	return false
 }
 
 // fresh is a table of which nothing was copied.

@@ -290,3 +290,20 @@ func TestWriterWait(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, JobChunk, job.Kind)
 }
+
+// TestTableThatIsAnotherNow: one that was made anew under the name of a table that is known
+// is emptied at the sink before it is copied, and so is one that was away.
+func TestTableThatIsAnotherNow(t *testing.T) {
+	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, Identity: core.IdentityDefault}
+	again := m
+	again.OID = 8
+	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Complete: true, Tables: []Table{{Member: m, Status: Done}}}, Settings{}, epoch)
+	require.NoError(t, r.Listed([]Member{again}, [16]byte{9}))
+	require.Equal(t, []Status{Gone, Pending}, []Status{r.tables[0].status, r.tables[1].status})
+	require.True(t, r.tables[1].replace)
+	require.EqualValues(t, 2, r.state.Generation)
+	require.Equal(t, [16]byte{9}, r.state.RunID)
+	require.NoError(t, r.Listed([]Member{m}, [16]byte{10}))
+	require.Equal(t, Pending, r.tables[0].status)
+	require.True(t, r.tables[0].replace)
+}
