@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +30,51 @@ type modelTable struct {
 	rows    []*modelRow
 	// loose: a row more or less is lawful, since the contract leaves it to the sink.
 	loose bool
+	// seen has, for each set of key columns, the keys that were ever there: most inserts
+	// bring a new one, and need not look at every row.
+	seen map[string]map[string]bool
+}
+
+// add appends a row.
+func (t *modelTable) add(row *modelRow) {
+	t.rows = append(t.rows, row)
+	for names, keys := range t.seen {
+		keys[row.keyText(strings.Split(names, "\x00"))] = true
+	}
+}
+
+// mayHave is false where no row can have this key.
+func (t *modelTable) mayHave(s *shape, row []cell) bool {
+	var names []string
+	wanted := &modelRow{known: map[string]Value{}}
+	for _, i := range s.key {
+		name := s.relation.GetColumns()[i].GetName()
+		names = append(names, name)
+		wanted.known[name] = Value{Null: row[i].letter == letterNull, Text: row[i].text}
+	}
+	joined := strings.Join(names, "\x00")
+	keys := t.seen[joined]
+	if keys == nil {
+		keys = map[string]bool{}
+		for _, have := range t.rows {
+			keys[have.keyText(names)] = true
+		}
+		if t.seen == nil {
+			t.seen = map[string]map[string]bool{}
+		}
+		t.seen[joined] = keys
+	}
+	return keys[wanted.keyText(names)]
+}
+
+// keyText is the same for rows with the same values in these columns.
+func (r *modelRow) keyText(names []string) string {
+	var b strings.Builder
+	for _, name := range names {
+		value, known := r.known[name]
+		fmt.Fprintf(&b, "%t %t %d %s ", known, value.Null, len(value.Text), value.Text)
+	}
+	return b.String()
 }
 
 // modelRow is one row. A column that is missing from known is a hole: the sink was never
@@ -175,12 +221,15 @@ func (m *model) upsert(s *shape, now []cell, old *modelRow) {
 		}
 	}
 	row.optional = holes && (old == nil || old.optional)
-	t.rows = append(t.rows, row)
+	t.add(row)
 }
 
 // take removes one row and gives it: that with this key, or one that equals the whole
 // row where the table has none.
 func (t *modelTable) take(s *shape, row []cell) *modelRow {
+	if len(s.key) > 0 && !t.mayHave(s, row) {
+		return nil
+	}
 	for i, have := range t.rows {
 		if have.matches(s, row) {
 			t.rows = slices.Delete(t.rows, i, i+1)

@@ -69,7 +69,7 @@ func (m *model) chunk(stream string, c chunk) {
 				row.known[c.shape.columns()[i]] = Value{Null: cell.letter == letterNull, Text: cell.text}
 			}
 		}
-		t.rows = append(t.rows, row)
+		t.add(row)
 	}
 	if c.last && c.sweep {
 		t.rows = slices.DeleteFunc(t.rows, func(r *modelRow) bool { return r.generation < c.generation })

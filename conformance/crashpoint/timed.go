@@ -72,19 +72,18 @@ func (t *Timed) strike(ctx context.Context, plan conformance.CrashPlan, n int, a
 	if _, err := t.prepared(ctx, plan, n); err != nil {
 		return err
 	}
-	acted := make(chan struct{})
+	killed := make(chan error, 1)
 	go func() {
-		defer close(acted)
-		_ = plan.Act(ctx, n) // the plan keeps its outcome for the judgement
+		timer := time.NewTimer(after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		killed <- t.target.Kill(ctx)
 	}()
-	timer := time.NewTimer(after)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	err := t.target.Kill(ctx)
-	<-acted
+	_ = plan.Act(ctx, n) // the plan keeps its outcome for the judgement
+	err := <-killed
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
