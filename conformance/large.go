@@ -70,6 +70,9 @@ func (t *Trial) sendFrames(ctx context.Context, between func(), frames ...*frame
 	for i, f := range frames {
 		if between != nil && i == len(frames)-1 {
 			between()
+			if ctx.Err() != nil {
+				break // a frame that is sent now may still go out before the end does
+			}
 		}
 		if err := stream.Send(f); err != nil { // the answer says why
 			break

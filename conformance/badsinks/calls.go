@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -83,17 +84,19 @@ func (s *Sink) oneByOne(ctx context.Context, w writing) (*sinkv1.HandleBatchResp
 }
 
 // leak keeps a worker for each call whose caller left, until none is free.
-func (s *Sink) leak(ctx context.Context) error {
+func (s *Sink) leak(ctx context.Context, w *writing) error {
 	if !s.is(LeaksOnCancel) {
 		return nil
 	}
-	if s.canceled.Load() > 40 {
+	counted, _ := s.canceled.LoadOrStore(w.context.GetStreamId(), new(atomic.Int64))
+	n := counted.(*atomic.Int64)
+	if n.Load() > 40 {
 		<-ctx.Done()
 		return storeError(ctx.Err())
 	}
 	select {
 	case <-ctx.Done():
-		s.canceled.Add(1)
+		n.Add(1)
 	case <-time.After(2 * time.Millisecond):
 	}
 	return nil
@@ -114,7 +117,7 @@ func firstShapes(rels []*sinkv1.Relation) []*sinkv1.Relation {
 
 // handle is the one store transaction of a unit.
 func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
-	if err := s.leak(ctx); err != nil {
+	if err := s.leak(ctx, w); err != nil {
 		return nil, err
 	}
 	if s.is(FirstShapeOfRequest) {
@@ -157,6 +160,9 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 	}
 	if !t.held {
 		time.Sleep(time.Millisecond)
+	}
+	if (s.is(LateCommit) || !t.held) && len(w.txs) == 1 && len(w.txs[0].GetChanges()) > 1000 {
+		time.Sleep(30 * time.Millisecond) // a slow store
 	}
 	if s.is(IgnoresIdle) && len(w.txs) == 0 {
 		return &sinkv1.Counts{}, nil
@@ -277,7 +283,7 @@ func (s *Sink) have(row streamRow, x *sinkv1.Transaction, w *writing) bool {
 	if s.is(DedupeByContent) {
 		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(&sinkv1.HandleBatchRequest{Transactions: w.txs})
 		sum := sha256.Sum256(text)
-		name := hex.EncodeToString(sum[:])
+		name := w.context.GetStreamId() + hex.EncodeToString(sum[:])
 		known := s.requests[name]
 		if x == w.txs[len(w.txs)-1] {
 			s.requests[name] = true

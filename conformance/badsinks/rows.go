@@ -131,7 +131,11 @@ func (s *Sink) update(t *tx, stream string, r *sinkv1.Relation, c *sinkv1.Change
 		t.put(s.bucket(r), at, nil)
 	}
 	rekeyed := c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY
-	if rekeyed && s.is(KeyChangeFromNew) {
+	taken := false
+	if k, err := keyText(s.key(r), now); err == nil {
+		taken = t.get(s.bucket(r), k) != nil
+	}
+	if rekeyed && taken && s.is(KeyChangeFromNew) {
 		return s.upsert(t, stream, r, now, nil, "")
 	}
 	if rekeyed && s.is(KeyChangeForgets) && strings.Count(now.kinds, "u") > 1 {

@@ -32,7 +32,7 @@ type Sink struct {
 	seen    map[string]fence
 
 	asked    atomic.Int64 // GetCapabilities calls
-	canceled atomic.Int64
+	canceled sync.Map     // stream id to how many calls were cancelled
 	rowSeq   atomic.Int64
 	replays  map[string]int
 	requests map[string]bool // what a sink remembers that dedupes by content
