@@ -227,6 +227,9 @@ func (s *sidecar) ended(err error) error {
 	case errors.Is(err, pipeline.ErrAbort):
 		s.log.Warn("aborted before the drain was complete; nothing is lost, the next start goes on from the checkpoint")
 		return &exitError{core.ExitInternal}
+	case errors.Is(err, pipeline.ErrLeftOpen):
+		s.log.Error("stopped with a unit left open; nothing is lost, the next start resolves it", logging.KeyReason, err.Error(), logging.KeyExit, core.ExitInternal)
+		return &exitError{core.ExitInternal}
 	case halted && !s.textual():
 		text, _ := core.Explain(halt.Code)
 		s.log.Error("halted", logging.KeyCode, string(halt.Code), logging.KeyReason, halt.Error(), "do", text.Do, logging.KeyExit, core.ExitCode(err))

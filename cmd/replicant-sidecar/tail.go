@@ -86,10 +86,11 @@ func runTail(cmd *cobra.Command, output string, limit int) error {
 	signals, release := drainSignals()
 	defer release()
 	fmt.Fprintf(cmd.ErrOrStderr(), "waiting for transactions of %s; Ctrl-C ends\n", strings.Join(loaded.Publications, ", "))
-	if err := s.watch(engine, signals); !errors.Is(err, pipeline.ErrAbort) {
-		return err
+	err = s.watch(engine, signals)
+	if errors.Is(err, pipeline.ErrAbort) || errors.Is(err, pipeline.ErrLeftOpen) {
+		return nil // what was shown is kept nowhere
 	}
-	return nil
+	return err
 }
 
 // named reports whether a setting was given on the command line: a slot that the

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/pipeline"
 	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
@@ -109,7 +110,7 @@ func TestDrainDoesNotSwallowAHalt(t *testing.T) {
 			close(leave)
 			err := r.wait(t)
 			if row.want == "" {
-				require.NoError(t, err)
+				require.ErrorIs(t, err, pipeline.ErrLeftOpen)
 				return
 			}
 			h, ok := core.AsHalt(err)

@@ -222,8 +222,7 @@ func (l *loop) drain(ctx context.Context) error {
 			if halt, ok := core.AsHalt(context.Cause(ctx)); ok {
 				return halt // a goroutine of the session has panicked
 			}
-			l.session.pipeline.log.Warn("drain left a unit open", "reason", "the drain timeout")
-			return nil
+			return l.left("the drain timeout")
 		}
 	}
 	return l.finish(ctx)
@@ -232,16 +231,16 @@ func (l *loop) drain(ctx context.Context) error {
 // leave ends a drain whose last unit was not stored. Nothing of it is confirmed. An
 // unknown outcome is left to the next start; what would have halted the run halts it.
 func (l *loop) leave(ctx context.Context, reason error) error {
-	l.session.pipeline.log.Warn("drain left a unit open", "reason", reason.Error())
 	if err := l.finish(ctx); err != nil {
 		return err
 	}
-	if failed, ok := answer(reason); ok && failed.Unknown() {
-		return nil
+	if l.doubtful(reason) {
+		return l.left(reason.Error())
 	}
 	if halt, ok := core.AsHalt(l.session.pipeline.afterSession(reason)); ok {
 		return halt
 	}
+	l.session.pipeline.log.Warn("the unit in flight was not done; the next start sends it again", "reason", reason.Error())
 	return nil
 }
 

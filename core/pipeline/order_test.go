@@ -326,7 +326,9 @@ func TestDrainConfirmsNothingInDoubt(t *testing.T) {
 		p.pass(time.Second)
 		require.Equal(p, pipeline.StateDraining, p.run.Status().State, "the unit in flight is waited for")
 		answer <- context.DeadlineExceeded
-		require.NoError(p, p.run.wait(p.T))
+		left := p.run.wait(p.T)
+		require.ErrorIs(p, left, pipeline.ErrLeftOpen)
+		require.ErrorContains(p, left, (base + 0x130).String(), "it says which unit")
 		require.NotEmpty(p, stream.Statuses())
 		require.Equal(p, base, highest(stream))
 	})

@@ -55,6 +55,7 @@ type Pipeline struct {
 	stored []byte
 	redone bool // the slot of an unfinished copy was dropped
 	doubt  doubt
+	open   string // the unit of unknown outcome that the last session left; "" none
 	totals Counters
 	// storeAway is since when our store has not answered, by operation.
 	storeAway map[string]time.Time
@@ -100,10 +101,12 @@ func New(o Options) (*Pipeline, error) {
 func (p *Pipeline) Status() Status { return *p.board.current.Load() }
 
 // Drain asks Run to stop after the unit in flight: it is waited for, its position is
-// confirmed, and Run returns nil. Safe to call more than once and from any goroutine.
+// confirmed, and Run returns nil; ErrLeftOpen if its outcome stays unknown. Safe to call
+// more than once and from any goroutine.
 func (p *Pipeline) Drain() { p.drainOnce.Do(func() { close(p.drain) }) }
 
-// Run streams until Drain (nil), a halt (*core.Halt) or the end of ctx (ErrAbort).
+// Run streams until Drain (nil, or ErrLeftOpen), a halt (*core.Halt) or the end of ctx
+// (ErrAbort).
 func (p *Pipeline) Run(ctx context.Context) error {
 	err := p.sessions(ctx)
 	if halt, ok := core.AsHalt(err); ok {
@@ -125,7 +128,7 @@ func (p *Pipeline) sessions(ctx context.Context) error {
 			return ErrAbort
 		}
 		if p.draining() && !isHalt(err) {
-			return nil // whatever was open is resolved by the next start
+			return p.drained() // whatever was open is resolved by the next start
 		}
 		err = p.afterSession(err)
 		var next *again
@@ -146,7 +149,7 @@ func (p *Pipeline) sessions(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-p.drain:
-			return nil
+			return p.drained()
 		case <-ctx.Done():
 			return ErrAbort
 		}

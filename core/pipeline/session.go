@@ -77,6 +77,7 @@ func (s *session) begin(ctx context.Context) (core.LSN, error) {
 		switch action {
 		case checkpoint.Standby:
 			s.pipeline.board.update(func(st *Status) { st.StandbyHolder = slot.ActivePID })
+			s.pipeline.open = "" // the slot's holder resolves it
 			return 0, &again{StateStandby, standbyInterval, slot.Busy()}
 		case checkpoint.Resume:
 			return s.resume(ctx, stored, slot)
@@ -291,7 +292,11 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 		reads.Wait()
 	}}
 	err = l.run(ctx)
+	p.open = "" // this session knows where its owner stands
 	cancel(errors.New("session over"))
+	if errors.Is(err, ErrLeftOpen) || err != nil && l.doubtful(err) {
+		p.open = machine.flight.String()
+	}
 	reads.Wait()
 	working.Wait()
 	p.totals = p.totals.plus(machine.Count())

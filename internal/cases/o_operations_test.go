@@ -64,7 +64,7 @@ func TestO01StopWithAStuckSink(t *testing.T) {
 		r.until("the sink is stuck", func() bool { return !stuck.Load() })
 		at := r.confirmed()
 		r.pipeline.Drain()
-		require.NoError(s, r.over(), "it ends, though the sink has not answered")
+		require.ErrorIs(s, r.over(), pipeline.ErrLeftOpen, "it ends, though the sink has not answered")
 		require.Equal(s, at, r.confirmed())
 		close(release)
 		r.begin()

@@ -161,8 +161,8 @@ func (g *generation) finish(err error) {
 		if !g.killed {
 			w.fail("%s: aborted by itself", g.name())
 		}
-	case err == nil:
-		w.note("%s: drained", g.name())
+	case err == nil, errors.Is(err, pipeline.ErrLeftOpen):
+		w.note("%s: drained: %v", g.name(), err)
 		if g.drain.IsZero() {
 			w.fail("%s: Run returned nil and no drain was asked for", g.name())
 		}
