@@ -291,12 +291,12 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 		stopReading()
 		reads.Wait()
 	}}
-	err = l.run(ctx)
 	p.open = "" // this session knows where its owner stands
-	cancel(errors.New("session over"))
+	err = l.run(ctx)
 	if errors.Is(err, ErrLeftOpen) || err != nil && l.doubtful(err) {
 		p.open = machine.flight.String()
 	}
+	cancel(errors.New("session over"))
 	reads.Wait()
 	working.Wait()
 	p.totals = p.totals.plus(machine.Count())
