@@ -119,6 +119,9 @@ func (m *Machine) advance() {
 	if m.set.Run == nil || m.pending != nil || m.building != nil {
 		return
 	}
+	if m.set.Run.NoteDue() {
+		m.seal() // its note goes ahead of the batch; a step that is taken goes behind it
+	}
 	step := m.set.Run.Take()
 	if step == nil {
 		return
