@@ -38,6 +38,8 @@ var errPreparing = errors.New("another sidecar is preparing the slot")
 
 var errCovered = errors.New("a large transaction that the checkpoint covers was sent again")
 
+var errOtherTimeline = errors.New("somebody claimed on another timeline meanwhile")
+
 var errReconnect = errors.New("the claimed position is below where the stream began")
 
 // afterSession sorts the end of a session into a halt, a drain (nil) or another try.

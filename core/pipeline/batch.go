@@ -19,8 +19,9 @@ type batch struct {
 	relations map[*core.Relation]struct{}
 	size      int // encoded bytes of the request, an upper bound
 	changes   int
-	resume    []byte           // replaces the stored resume state; nil keeps it
 	shaped    []*core.Relation // that were not seen before
+	// shapedTo[i] is how many of them transaction i and those before it have shown.
+	shapedTo []int
 }
 
 func newBatch() *batch {
@@ -64,9 +65,25 @@ func (b *batch) split() (first, second *batch) {
 			into = second
 		}
 		into.add(b.transactions[i], b.marks[i])
+		into.shapes(b.shaped[b.shownBefore(i):b.shapedTo[i]])
 	}
-	second.resume, second.shaped = b.resume, b.shaped
 	return first, second
+}
+
+// shapes notes what the transaction that was added last has shown for the first time.
+func (b *batch) shapes(list []*core.Relation) {
+	b.shaped = append(b.shaped, list...)
+	b.shapedTo = append(b.shapedTo, len(b.shaped))
+}
+
+// shown are the relations that the first n transactions have shown for the first time.
+func (b *batch) shown(n int) []*core.Relation { return b.shaped[:b.shownBefore(n)] }
+
+func (b *batch) shownBefore(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return b.shapedTo[n-1]
 }
 
 // reset empties the batch and keeps its memory.
@@ -74,7 +91,7 @@ func (b *batch) reset() {
 	clear(b.transactions)
 	clear(b.relations)
 	b.transactions, b.marks = b.transactions[:0], b.marks[:0]
-	b.size, b.changes, b.resume, b.shaped = requestHeaderMax, 0, nil, nil
+	b.size, b.changes, b.shaped, b.shapedTo = requestHeaderMax, 0, nil, b.shapedTo[:0]
 }
 
 // eachRelation calls f for the relations of a transaction; runs of one relation, the

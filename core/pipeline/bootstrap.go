@@ -20,6 +20,11 @@ func (s *session) claim(ctx context.Context) (core.Checkpoint, error) {
 		if err != nil {
 			return read, err
 		}
+		if timeline, err := s.remembered(read); err != nil {
+			return read, err
+		} else if s.judged != 0 && timeline != s.judged {
+			return read, &again{StateStarting, reconnectMin, errOtherTimeline}
+		}
 		if !s.owner.fences() {
 			s.epoch = 0
 			return read, nil
@@ -167,13 +172,14 @@ func (s *session) offerOrigin(ctx context.Context, origin core.LSN, reused bool)
 	return classify("HandleSlotOrigin", err)
 }
 
-// storeBase is an empty unit: nothing but a position.
+// storeBase is an empty unit: nothing but a position, and the timeline that it is of.
 func (s *session) storeBase(ctx context.Context, expected, base core.LSN) error {
 	c, err := s.courier(ctx, expected)
 	if err != nil {
 		return err
 	}
-	ack, err := c.unit(ctx, &core.Unit{Expected: expected, Checkpoint: base})
+	known := newShapes(s.keepsShapes(), resumeState{}, s.source.Timeline)
+	ack, err := c.unit(ctx, &core.Unit{Expected: expected, Checkpoint: base, ResumeState: known.take()}, nil)
 	if err != nil {
 		return err
 	}

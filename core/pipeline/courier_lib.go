@@ -116,10 +116,10 @@ func newPace() *backoff.ExponentialBackOff {
 	return pace
 }
 
-func (c *libCourier) unit(ctx context.Context, u *core.Unit) (core.Ack, error) {
+func (c *libCourier) unit(ctx context.Context, u *core.Unit, border func(int) []byte) (core.Ack, error) {
 	for i := range u.Transactions {
 		if i > 0 && c.pipeline.draining() {
-			return core.Ack{}, c.keep(ctx, u, i, &partly{at: u.Transactions[i-1].EndLSN})
+			return core.Ack{}, c.keep(ctx, u, i, border, &partly{at: u.Transactions[i-1].EndLSN})
 		}
 		tx := u.Transactions[i : i+1]
 		one := core.Unit{Expected: u.Expected, Checkpoint: tx[0].EndLSN, Transactions: tx}
@@ -129,20 +129,21 @@ func (c *libCourier) unit(ctx context.Context, u *core.Unit) (core.Ack, error) {
 			return classify("HandleTransaction", err)
 		})
 		if err != nil {
-			return core.Ack{}, c.keep(ctx, u, i, err)
+			return core.Ack{}, c.keep(ctx, u, i, border, err)
 		}
 	}
 	return c.advance(ctx, u.Expected, u.Checkpoint, u.ResumeState)
 }
 
 // keep stores what the first n transactions of a unit have reached before the unit ends
-// with err, so that they are not sent again.
-func (c *libCourier) keep(ctx context.Context, u *core.Unit, n int, err error) error {
+// with err, so that they are not sent again; with the shapes that they have shown, which
+// no later unit shows for the first time.
+func (c *libCourier) keep(ctx context.Context, u *core.Unit, n int, border func(int) []byte, err error) error {
 	failed, ok := answer(err)
 	if n == 0 || ctx.Err() != nil || ok && failed.Class == core.ClassFenced {
 		return err
 	}
-	if _, err := c.advance(ctx, u.Expected, u.Transactions[n-1].EndLSN, nil); err != nil {
+	if _, err := c.advance(ctx, u.Expected, u.Transactions[n-1].EndLSN, border(n)); err != nil {
 		return err
 	}
 	if ok && failed.Class == core.ClassTooBig {

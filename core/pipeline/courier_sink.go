@@ -14,7 +14,7 @@ type sinkCourier struct {
 	batch    bool
 }
 
-func (c *sinkCourier) unit(ctx context.Context, u *core.Unit) (ack core.Ack, err error) {
+func (c *sinkCourier) unit(ctx context.Context, u *core.Unit, _ func(int) []byte) (ack core.Ack, err error) {
 	err = c.patiently(ctx, func(ctx context.Context) (err error) {
 		u.Call = c.next()
 		if c.batch {

@@ -14,9 +14,12 @@ import (
 type Work struct {
 	Snapshot *core.SnapshotUnit
 	Unit     *core.Unit
-	Large    *core.LargeBegin
-	Message  *core.MessageUnit
-	Schema   *core.SchemaChangeUnit
+	// Border is the resume state of the first n transactions of Unit, for a unit that ends
+	// in the middle; only while Unit is in flight.
+	Border  func(n int) []byte
+	Large   *core.LargeBegin
+	Message *core.MessageUnit
+	Schema  *core.SchemaChangeUnit
 }
 
 // Waits of deliver while the sink has not done the work and says so.
@@ -36,7 +39,8 @@ type result struct {
 // courier brings one kind of work to where it becomes durable, position included. There
 // is one for sinks that own their checkpoint and one for a store of ours.
 type courier interface {
-	unit(ctx context.Context, u *core.Unit) (core.Ack, error)
+	// unit takes the resume states of the borders inside u too, for who can end there.
+	unit(ctx context.Context, u *core.Unit, border func(n int) []byte) (core.Ack, error)
 	large(ctx context.Context, f *feed) (core.Ack, error)
 	message(ctx context.Context, u *core.MessageUnit) (core.Ack, error)
 	schemaChange(ctx context.Context, u *core.SchemaChangeUnit) error
@@ -94,7 +98,7 @@ func (d *deliverer) deliver(ctx context.Context, w Work) (core.Ack, error) {
 	case w.Schema != nil:
 		return core.Ack{}, d.courier.schemaChange(ctx, w.Schema)
 	}
-	return d.courier.unit(ctx, w.Unit)
+	return d.courier.unit(ctx, w.Unit, w.Border)
 }
 
 // feed is the large transaction that the sink pulls; the loop fills frames.

@@ -242,6 +242,48 @@ func TestLibDrainMidBatch(t *testing.T) {
 	s.has(t, numbers(1, 10)...)
 }
 
+// TestLibShapesOfAPartOfABatch: of a batch that ends in the middle the shapes are kept
+// that the kept part has shown for the first time, so that a change of them is noticed by
+// the next start, although it was made while nobody looked.
+func TestLibShapesOfAPartOfABatch(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, s *libScene, r func() *running) (over func(*running)){
+		"drain": func(t *testing.T, s *libScene, r func() *running) func(*running) {
+			s.sink.After = once(3, func() error { r().Drain(); return nil })
+			return func(r *running) { require.NoError(t, r.wait(t)) }
+		},
+		"refusal": func(t *testing.T, s *libScene, _ func() *running) func(*running) {
+			s.sink.Before = once(4, func() error { return &core.Refusal{Reason: core.ReasonUnitRejected} })
+			return func(r *running) { ended(t, r, core.HaltSinkRejected) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLibScene(t, pgtest.Shared(t, 17), inPostgres)
+			s.db.Exec(t, "create table u(id int primary key, v text)", "alter publication p add table u")
+			s.batch = 9
+			hold := newGate()
+			var r *running
+			over := end(t, s, func() *running { return r })
+			s.sink.Arrive = once(1, hold.pass)
+			r = s.streams(t)
+			s.commit(t, 1)
+			hold.reached(t)
+			s.db.Exec(t, "insert into u values (2, 'x')")
+			s.next, s.before = 2, append(s.before, s.before[0])
+			s.commit(t, 8)
+			s.piled(t, r, 10)
+			close(hold.opened)
+			over(r)
+			s.has(t, 1, 2, 3)
+			require.Equal(t, s.end(t, 3), s.row(t).Position)
+			s.sink.Before, s.sink.After = nil, nil
+			s.db.Exec(t, "alter table u drop column v", "insert into u values (11)")
+			halts(t, s.options(), core.HaltSchemaDestructive)
+			s.has(t, numbers(1, 10)...)
+		})
+	}
+}
+
 // TestLibRefusedMidBatch: what was done before a refusal stays done.
 func TestLibRefusedMidBatch(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,8 @@ type Settings struct {
 	KeepShapes bool
 	Resume     resumeState
 	Timeline   uint32
+	// Crowded is told when there are too many shapes to store; it may be nil.
+	Crowded func(tables int)
 	// AcceptKept lets destructive changes pass that happened while nobody looked: the
 	// operator has seen the halt and adapted the sink.
 	AcceptKept bool
@@ -107,6 +109,10 @@ func NewMachine(set Settings, asm *assembler.Assembler, now time.Time) (*Machine
 	m := &Machine{set: set, asm: asm, ledger: ledger, now: now, open: newBatch()}
 	m.idle.last = now
 	m.shapes = newShapes(set.KeepShapes, set.Resume, set.Timeline)
+	m.shapes.told = set.Crowded
+	if set.Mode == ModeTransaction || set.Mode == ModeBatch { // it travels in a request
+		m.shapes.most = min(resumeStateMax, set.Limits.RequestBytes/2)
+	}
 	return m, nil
 }
 
@@ -227,10 +233,9 @@ func (m *Machine) accept(tx core.Transaction, mark assembler.Mark) error {
 		m.openedAt = m.now
 	}
 	m.open.add(tx, mark)
-	m.noteShapes(&m.open.shaped, tx.Changes)
-	if resume := m.shapes.take(); resume != nil {
-		m.open.resume = resume
-	}
+	var shaped []*core.Relation
+	m.noteShapes(&shaped, tx.Changes)
+	m.open.shapes(shaped)
 	return nil
 }
 
@@ -328,14 +333,17 @@ func (m *Machine) send() (Work, bool) {
 		return Work{}, false
 	}
 	if e.message != nil {
-		return Work{Message: &core.MessageUnit{Expected: m.ledger.Confirmable(), Checkpoint: to, Message: *e.message}}, true
+		return Work{Message: &core.MessageUnit{
+			Expected: m.ledger.Confirmable(), Checkpoint: to, Message: *e.message, ResumeState: m.shapes.with(nil),
+		}}, true
 	}
-	return Work{Unit: &core.Unit{
-		Expected:     m.ledger.Confirmable(),
-		Checkpoint:   e.batch.end(),
-		Transactions: e.batch.transactions,
-		ResumeState:  e.batch.resume,
-	}}, true
+	b := e.batch
+	return Work{
+		Unit: &core.Unit{
+			Expected: m.ledger.Confirmable(), Checkpoint: to, Transactions: b.transactions, ResumeState: m.shapes.with(b.shaped),
+		},
+		Border: func(n int) []byte { return m.shapes.with(b.shown(n)) },
+	}, true
 }
 
 // Halted is the reason to stop, once everything received before it is durable.

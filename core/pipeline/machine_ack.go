@@ -13,6 +13,9 @@ func (m *Machine) Acked(ack core.Ack) error {
 	if e.schema != nil || e.step != nil { // they move no position
 		if e.step != nil {
 			m.set.Run.Stored(e.step)
+			if r := e.step.Relation(); r != nil {
+				m.shapes.settleCopied(r)
+			}
 		}
 		m.flight = nil
 		return nil
@@ -41,6 +44,7 @@ func (m *Machine) PartlyAcked(at core.LSN) error {
 	if m.flight != nil && m.flight.batch != nil {
 		for i := range m.flight.batch.transactions {
 			if m.flight.batch.transactions[i].EndLSN == at {
+				m.shapes.settle(m.flight.batch.shown(i + 1))
 				return m.ledger.Durable(at)
 			}
 		}
@@ -60,9 +64,21 @@ func (e *entry) checkpoint() (core.LSN, bool) {
 	return e.idle, true
 }
 
+// shaped are the relations that it shows for the first time.
+func (e *entry) shaped() []*core.Relation {
+	switch {
+	case e.large != nil:
+		return e.large.shaped
+	case e.batch != nil:
+		return e.batch.shaped
+	}
+	return nil
+}
+
 // settle counts what became durable and gives its memory back.
 func (m *Machine) settle(e *entry, ack core.Ack) {
 	m.count.Units++
+	m.shapes.settle(e.shaped())
 	if ack.Counts.ReplayedTransactions != nil {
 		m.count.Replayed += *ack.Counts.ReplayedTransactions
 	}
@@ -70,7 +86,6 @@ func (m *Machine) settle(e *entry, ack core.Ack) {
 	case e.large != nil:
 		m.count.Transactions++
 		m.count.Changes += e.large.changes
-		m.shapes.settle(e.large.shaped)
 		m.count.LastCommit = e.large.header.CommitTime
 		if m.set.Run != nil {
 			m.set.Run.Doubtless()
@@ -80,7 +95,6 @@ func (m *Machine) settle(e *entry, ack core.Ack) {
 		last := len(e.batch.transactions) - 1
 		m.count.Transactions += uint64(len(e.batch.transactions))
 		m.count.Changes += uint64(e.batch.changes)
-		m.shapes.settle(e.batch.shaped)
 		m.count.Bytes += uint64(e.batch.size)
 		m.count.LastCommit = e.batch.transactions[last].CommitTime
 		m.asm.Release(e.batch.marks[last])

@@ -93,5 +93,5 @@ func (m *Machine) sendIdle(to core.LSN) (Work, bool) {
 	}
 	m.idle.last, m.idle.urgent = m.now, false
 	m.flight = &entry{idle: to}
-	return Work{Unit: &core.Unit{Expected: expected, Checkpoint: to}}, true
+	return Work{Unit: &core.Unit{Expected: expected, Checkpoint: to, ResumeState: m.shapes.with(nil)}}, true
 }

@@ -16,6 +16,7 @@ type large struct {
 	parts   []part
 	changes uint64
 	shaped  []*core.Relation // that were not seen before
+	resumed bool             // the commit frame has its resume state
 	end     core.LSN         // 0 until the commit was read
 	mark    assembler.Mark
 	// taken is the memory of the piece that the sink holds; it is free once the sink
@@ -119,14 +120,14 @@ func (m *Machine) finishLarge(rest core.Transaction, mark assembler.Mark) error 
 		l.changes += uint64(len(rest.Changes))
 		m.noteShapes(&l.shaped, rest.Changes)
 	}
-	l.commit(rest.EndLSN, mark, m.shapes.take())
+	l.commit(rest.EndLSN, mark)
 	return nil
 }
 
-func (l *large) commit(end core.LSN, mark assembler.Mark, resume []byte) {
+func (l *large) commit(end core.LSN, mark assembler.Mark) {
 	l.end, l.mark = end, mark
 	l.parts = append(l.parts, part{core.LargeFrame{Commit: &core.LargeCommit{
-		EndLSN: end, Checkpoint: end, ChangeCount: l.changes, ResumeState: resume,
+		EndLSN: end, Checkpoint: end, ChangeCount: l.changes,
 	}}, mark})
 }
 
@@ -136,7 +137,7 @@ func largeFromMemory(b *batch) *large {
 	l := &large{header: tx, changes: uint64(len(tx.Changes)), shaped: b.shaped}
 	l.header.Changes = nil
 	l.parts = []part{{core.LargeFrame{Changes: tx.Changes}, mark}}
-	l.commit(tx.EndLSN, mark, b.resume)
+	l.commit(tx.EndLSN, mark)
 	return l
 }
 
@@ -162,7 +163,12 @@ func (m *Machine) Part() (core.LargeFrame, bool) {
 	if m.flight == nil || m.flight.large == nil || len(m.flight.large.parts) == 0 {
 		return core.LargeFrame{}, false
 	}
-	return m.flight.large.parts[0].frame, true
+	l := m.flight.large
+	frame := l.parts[0].frame
+	if frame.Commit != nil && !l.resumed { // all that came before is durable now
+		frame.Commit.ResumeState, l.resumed = m.shapes.with(l.shaped), true
+	}
+	return frame, true
 }
 
 // PartTaken notes that the sink took the piece, so that it is done with the one before.

@@ -16,6 +16,9 @@ type owner interface {
 	// claim takes the stream over under read's epoch + 1. errOvertaken says that
 	// somebody else claimed since the read.
 	claim(ctx context.Context, source core.SourceIdentity, read core.Checkpoint) (core.Checkpoint, error)
+	// timeline is the one that the owner itself noted at the last claim before the last
+	// read; 0 when it notes none, or there was no claim.
+	timeline() uint32
 	// fences reports whether claims raise an epoch.
 	fences() bool
 }
@@ -29,6 +32,8 @@ type sinkOwner struct {
 }
 
 func (o *sinkOwner) fences() bool { return o.caps.Fences(core.FencingStored) }
+
+func (o *sinkOwner) timeline() uint32 { return 0 }
 
 func (o *sinkOwner) read(ctx context.Context, source core.SourceIdentity) (core.Checkpoint, error) {
 	return o.ask(ctx, source, nil)
@@ -83,9 +88,12 @@ type storeOwner struct {
 	pipeline *Pipeline
 	store    checkpoint.Store
 	sinkName string
+	claimed  uint32 // timeline of the row that was read
 }
 
 func (o *storeOwner) fences() bool { return true }
+
+func (o *storeOwner) timeline() uint32 { return o.claimed }
 
 func (o *storeOwner) read(ctx context.Context, source core.SourceIdentity) (core.Checkpoint, error) {
 	p := o.pipeline
@@ -102,6 +110,7 @@ func (o *storeOwner) read(ctx context.Context, source core.SourceIdentity) (core
 	if err := checkpoint.SameSource(r.Source, source); err != nil {
 		return core.Checkpoint{}, err
 	}
+	o.claimed = r.Source.Timeline
 	if r.SinkName != o.sinkName && !p.renamed {
 		p.renamed = true
 		p.log.Warn("the stored position was reached with a sink of another name: it does not have what came before",

@@ -65,6 +65,8 @@ type Pipeline struct {
 	// heard is the end of the source's WAL as its catalog told it.
 	heard atomic.Uint64
 
+	saidCrowded atomic.Bool
+
 	// waiting is set while deliver is kept waiting inside a session.
 	waiting atomic.Pointer[waiting]
 }

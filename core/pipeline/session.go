@@ -27,6 +27,7 @@ type session struct {
 	holder   uint32 // the server's process that reads for us
 	recovery bool   // the source is a standby
 	resumed  resumeState
+	judged   uint32 // the timeline of the checkpoint that was found good; 0 for none
 }
 
 // askTimeout bounds the calls that only ask.
@@ -208,8 +209,8 @@ func (s *session) resume(ctx context.Context, read core.Checkpoint, slot wal.Slo
 	if s.resumed, err = readResumeState(claimed.ResumeState); err != nil {
 		return 0, err
 	}
-	if len(claimed.ResumeState) == 0 {
-		s.resumed = p.shapes // what this run has seen, where the sink keeps nothing
+	if len(s.resumed.Relations) == 0 {
+		s.resumed = resumeState{Relations: p.shapes.Relations} // what this run has seen, where nothing is kept
 	}
 	if slot, err = asked(ctx, s.slot); err != nil {
 		return 0, err
@@ -260,8 +261,8 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 		Mode: s.mode, Delivery: p.delivery(s.mode), Limits: s.caps.Limits.Resolved(),
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
 		Messages: p.options.Source.Messages, Claimed: claimed,
-		KeepShapes: p.options.Store != nil || s.caps.Set.Has(core.CapResumeState),
-		Resume:     s.resumed, Timeline: s.source.Timeline, AcceptKept: p.options.AcceptSchemaChange,
+		KeepShapes: s.keepsShapes(), Crowded: p.crowded,
+		Resume: s.resumed, Timeline: s.source.Timeline, AcceptKept: p.options.AcceptSchemaChange,
 	}, asm, time.Now())
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (s *session) inProgress(m *Machine) (transactions int, spilled int64) {
 // assembler makes the session's own.
 func (s *session) assembler() *assembler.Assembler {
 	p := s.pipeline
-	o := assembler.Options{Known: s.resumed.known(), Resident: p.options.Spill.Resident}
+	o := assembler.Options{Known: s.resumed.Relations, Resident: p.options.Spill.Resident}
 	if p.room != nil {
 		o.Spill = spilled{p.room}
 	}

@@ -15,11 +15,11 @@ func (s *session) continues(ctx context.Context, read core.Checkpoint, slot wal.
 	if slot.Synced && s.recovery {
 		return core.NewHalt(core.HaltSlotSynced, "connect", "the slot is a synced copy on a standby that was not promoted")
 	}
-	before, err := readResumeState(read.ResumeState)
+	timeline, err := s.remembered(read)
 	if err != nil {
 		return err
 	}
-	timeline := before.Timeline
+	s.judged = timeline
 	if p.timeline != 0 {
 		timeline = p.timeline
 	}
@@ -43,6 +43,17 @@ func (s *session) continues(ctx context.Context, read core.Checkpoint, slot wal.
 		return err
 	}
 	return s.replayed(read.Position, walEnd)
+}
+
+// remembered is the timeline that the checkpoint was reached on, or that a start went on
+// with from there; 0 where nobody knows. A row of ours names the one of the last claim,
+// and nobody claims before the timeline was judged.
+func (s *session) remembered(read core.Checkpoint) (uint32, error) {
+	if timeline := s.owner.timeline(); timeline != 0 {
+		return timeline, nil
+	}
+	state, err := readResumeState(read.ResumeState)
+	return state.Timeline, err
 }
 
 // replayed lets a standby catch up: started again it takes connections before it has
