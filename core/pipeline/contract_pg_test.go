@@ -1,7 +1,10 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +113,54 @@ func TestSchemaHaltComesAgain(t *testing.T) {
 	after := start(t, o)
 	after.streaming(t)
 	db.Exec(t, "insert into t values (3)")
+	journalEnds(t, sink, "tx", "tx", "tx")
+}
+
+// logged is a log that may be read while it is written.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestAcceptanceIsForThePast: what was accepted is what halted before; a table that
+// changes later halts, on its first row and after a reconnect.
+func TestAcceptanceIsForThePast(t *testing.T) {
+	db := pgtest.Shared(t, 17).Database(t)
+	db.Exec(t, "create table t(id int primary key, v text)", "create table u(id int primary key, v text)", "create publication p for all tables")
+	sink := with(core.CapResumeState)
+	o := options(db, slot(db), sink)
+	r := start(t, o)
+	r.streaming(t)
+	db.Exec(t, "insert into t values (1,'"+secret+"')", "insert into u values (1,'a')")
+	journalEnds(t, sink, "tx", "tx")
+	r.Drain()
+	require.NoError(t, r.wait(t))
+	db.Exec(t, "alter table t drop v", "insert into t values (2)")
+	var log logged
+	o.AcceptSchemaChange, o.Logger = true, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	accepted := start(t, o)
+	journalEnds(t, sink, "tx", "tx", "tx")
+	require.Regexp(t, `level=WARN .* is accepted" relation=public\.t change=columns_dropped`, log.String())
+	require.NotContains(t, log.String(), secret)
+	db.Exec(t, "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '"+o.Source.Slot+"'")
+	require.Eventually(t, func() bool { return accepted.Status().Sessions > 1 }, 20*time.Second, 2*time.Millisecond)
+	db.Exec(t, "alter table u drop v", "insert into u values (2)")
+	h, ok := core.AsHalt(accepted.wait(t))
+	require.True(t, ok)
+	require.Equal(t, core.HaltSchemaDestructive, h.Code)
+	require.Equal(t, "public.u", h.Relation)
 	journalEnds(t, sink, "tx", "tx", "tx")
 }
 

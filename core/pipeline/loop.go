@@ -44,6 +44,7 @@ func (l *loop) run(ctx context.Context) error {
 	for {
 		l.machine.At(time.Now())
 		l.feed()
+		l.tellWaived()
 		if err := l.machine.Halted(); err != nil {
 			return err
 		}

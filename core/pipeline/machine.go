@@ -36,9 +36,6 @@ type Settings struct {
 	Timeline   uint32
 	// Crowded is told when there are too many shapes to store; it may be nil.
 	Crowded func(tables int)
-	// AcceptKept lets destructive changes pass that happened while nobody looked: the
-	// operator has seen the halt and adapted the sink.
-	AcceptKept bool
 	// Run is the incremental snapshot beside the stream; nil for none.
 	Run *incremental.Run
 	// Heard is where the source's WAL ended when the session began.
@@ -72,6 +69,13 @@ type Machine struct {
 	shapes shapes
 	// changes are shapes that changed inside the transaction that is being assembled.
 	changes []*core.SchemaChange
+
+	acceptance *acceptance // nil without
+	// waived are tables whose destructive change was accepted, waivedNow such changes that
+	// Waived has not told yet.
+	waived    map[uint32]bool
+	waivedNow []*core.SchemaChange
+
 	pending error // halt as soon as all that came before it is durable
 	halted  error
 	count   Counters

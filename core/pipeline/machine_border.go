@@ -38,7 +38,7 @@ func (m *Machine) reshaped(change *core.SchemaChange) error {
 	case m.set.SchemaChanges:
 		m.changes = append(m.changes, change)
 		return nil
-	case change.Kind == core.SchemaAdditive || m.set.AcceptKept && m.kept(change.Before):
+	case change.Kind == core.SchemaAdditive || m.waives(change):
 		return nil
 	}
 	h := core.NewHalt(core.HaltSchemaDestructive, "assemble", "%s", change.What)
@@ -52,11 +52,4 @@ func (m *Machine) tell(changes []*core.SchemaChange) {
 	for _, c := range changes {
 		m.queue = append(m.queue, &entry{schema: c})
 	}
-}
-
-// kept reports whether a shape came from before this start and no row in it was
-// delivered since.
-func (m *Machine) kept(before *core.Relation) bool {
-	kept := m.shapes.byOID[before.OID]
-	return kept != nil && kept.ShapeHash() == before.ShapeHash() && !m.shapes.seen[before.OID]
 }

@@ -93,7 +93,8 @@ type Options struct {
 	// AcceptTimeline is the one timeline that is accepted after a change; 0 none.
 	AcceptTimeline uint32
 	// AcceptSchemaChange lets changes of shape pass that happened before this start and
-	// halted the last one.
+	// halted the last one: of tables whose shape is kept, in what was committed before Run
+	// began to stream. Each is logged; a later change halts as ever.
 	AcceptSchemaChange bool
 	// GuardInterval is how often slot and publications are looked at; 10 s when zero.
 	GuardInterval time.Duration

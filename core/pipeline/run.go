@@ -50,7 +50,9 @@ type Pipeline struct {
 	timeline uint32
 	lineage  string
 	shapes   resumeState // of the session before
-	adopted  bool
+	// acceptance is nil until the first session streams.
+	acceptance *acceptance
+	adopted    bool
 	// stored is the token that a store of ours has.
 	stored []byte
 	redone bool // the slot of an unfinished copy was dropped

@@ -262,11 +262,12 @@ func (s *session) stream(ctx context.Context, claimed core.LSN, c courier) error
 		Large: s.caps.Set.Has(core.CapLargeTransaction), SchemaChanges: s.caps.Set.Has(core.CapSchemaChange),
 		Messages: p.options.Source.Messages, Claimed: claimed,
 		KeepShapes: s.keepsShapes(), Crowded: p.crowded,
-		Resume: s.resumed, Timeline: s.source.Timeline, AcceptKept: p.options.AcceptSchemaChange,
+		Resume: s.resumed, Timeline: s.source.Timeline,
 	}, asm, time.Now())
 	if err != nil {
 		return err
 	}
+	p.accepts(machine)
 	d := newDeliverer(c)
 	pump := newPump(s.conn, s.catalog, p.options.Source.Streaming)
 	ctx, cancel := context.WithCancelCause(ctx)
