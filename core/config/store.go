@@ -57,6 +57,10 @@ func (l *loader) exclusions() {
 		add("delivery.max_delay", "is for a sink that stores the position; with checkpoint_store it is checkpoint_store.batch.max_delay")
 		return
 	}
+	if l.out.Delivery.Mode == "transaction" {
+		add("delivery.max_transactions", "is for batches; delivery.mode: transaction sends one at a time")
+		add("delivery.max_delay", "is for batches; delivery.mode: transaction sends each at once")
+	}
 	for _, path := range []string{
 		"checkpoint_store.batch.max_transactions", "checkpoint_store.batch.max_delay", "checkpoint_store.wait", "accept_unfenced",
 	} {

@@ -51,6 +51,16 @@ func TestCheckpointStoreExclusions(t *testing.T) {
 			"", []string{"REPLICANT_CHECKPOINT_STORE_POSTGRES_DSN=", "REPLICANT_CHECKPOINT_STORE_FILE_DIR="},
 			[]string{"checkpoint_store.postgres.dsn", "checkpoint_store.file.dir"},
 		},
+		"two beginnings": {
+			"snapshot: initial\ngo_forward_only: true\nadopt_slot: true\n", nil, []string{"go_forward_only", "adopt_slot"},
+		},
+		"a beginning beside the stream, and batches of one": {
+			"snapshot: incremental\nadopt_slot: true\ndelivery: {mode: transaction, max_transactions: 5, max_delay: 1s}\n", nil,
+			[]string{"adopt_slot", "delivery.max_transactions", "delivery.max_delay"},
+		},
+		"batches, and defaults spelt out": {
+			"snapshot: none\ngo_forward_only: true\ndelivery: {mode: transaction, max_transactions: 1000, max_delay: 0s}\n", nil, nil,
+		},
 		"a typing error below": {"checkpoint_store: {postgres: {dns: x}}\nbatch: {max_transactions: 5}\n", nil, []string{"", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -140,6 +140,14 @@ func (v *validator) snapshot(c *Config) {
 	if c.SnapshotRedo && c.Snapshot != "initial" {
 		v.add("snapshot_redo", "belongs to snapshot: initial")
 	}
+	if c.Snapshot == "initial" || c.Snapshot == "incremental" {
+		if c.GoForwardOnly {
+			v.add("go_forward_only", "excludes snapshot: %s, which copies the rows that exist", c.Snapshot)
+		}
+		if c.AdoptSlot {
+			v.add("adopt_slot", "excludes snapshot: %s, which begins with a new slot", c.Snapshot)
+		}
+	}
 	if c.Copy.Connections < 1 || c.Copy.Connections > connectionsMax {
 		v.add("copy.connections", "wants 1 to %d", connectionsMax)
 	}
