@@ -207,8 +207,13 @@ func TestStoreOfAnotherSource(t *testing.T) {
 		halts(t, s.options(), core.HaltSourceMismatch)
 		s.db.Exec(t, "truncate replicant_checkpoints", "insert into replicant_checkpoints table backup", "drop table backup")
 	}
-	s.db.Exec(t, "update replicant_checkpoints set source_timeline = 77, source_slot = 'other'")
+	s.db.Exec(t, "update replicant_checkpoints set source_slot = 'other'")
 	r := s.streams(t) // told, never bound
 	drained(t, r)
 	require.Equal(t, s.slot, s.row(t).Source.Slot)
+	s.db.Exec(t, "update replicant_checkpoints set source_timeline = 77")
+	epoch := s.row(t).Epoch
+	halts(t, s.options(), core.HaltTimelineChanged)
+	require.Equal(t, epoch, s.row(t).Epoch, "nothing is claimed")
+	require.EqualValues(t, 77, s.row(t).Source.Timeline)
 }
