@@ -49,9 +49,9 @@ func TestCopyRepeatsATable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sink := sinktest.NewMemory()
 			sink.Caps.Limits = smallUnits
-			n := 0
+			units := map[string]int{}
 			sink.AfterSnapshot = func(u *core.SnapshotUnit) error {
-				if n++; n == 4 || n == 12 {
+				if units[u.Relation.Name]++; units[u.Relation.Name] == 2 {
 					return &core.SinkError{Class: class, Call: "HandleSnapshot"}
 				}
 				return nil
