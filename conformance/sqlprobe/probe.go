@@ -196,11 +196,6 @@ func (p *Probe) read(ctx context.Context, db querier, s *stored) (conformance.Ta
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// ReadLog has none to read: logs have no shape that could be guessed.
-func (p *Probe) ReadLog(context.Context, string) ([]conformance.LogEntry, error) {
-	return nil, conformance.ErrNoLog
-}
-
 // Reset does nothing: each case has a schema of its own.
 func (p *Probe) Reset(context.Context, string) error { return nil }
 

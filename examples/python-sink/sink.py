@@ -21,6 +21,7 @@ import grpc
 sys.path.insert(0, str(Path(__file__).with_name("gen")))  # the stubs, made by generate.sh
 from checkpoint import Store
 from errors import broken, guarded
+from message import Messages
 from mirror import Mirror
 from sink.v1 import sink_pb2, sink_pb2_grpc, types_pb2
 from snapshot import Snapshots
@@ -31,6 +32,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         self.store = Store(path)
         self.mirror = Mirror(self.store)
         self.snapshots = Snapshots(self.store)
+        self.messages = Messages(self.store)
 
     @guarded
     def GetCapabilities(self, request, context):
@@ -45,6 +47,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
                 types_pb2.CAPABILITY_TRANSACTION,
                 types_pb2.CAPABILITY_BATCH,
                 types_pb2.CAPABILITY_LARGE_TRANSACTION,
+                types_pb2.CAPABILITY_MESSAGE,
                 types_pb2.CAPABILITY_RESUME_STATE,
                 types_pb2.CAPABILITY_SNAPSHOT,
                 types_pb2.CAPABILITY_SNAPSHOT_COMPLETE,
@@ -85,6 +88,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
                     counts.replayed_transactions += 1
                 else:
                     self.mirror.apply(request.relations, transaction.changes, counts, run)
+                    self.messages.among(request.context, transaction)
             self.store.commit(request.context, request, end, position)
         return {"checkpoint_lsn": request.checkpoint_lsn, "counts": counts}
 
@@ -102,6 +106,7 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
                     relations.append(frame.relation)
                 elif frame.HasField("changes") and frame.changes.first_change_index == changes:
                     self.mirror.apply(relations, frame.changes.changes, counts, run)
+                    self.messages.among(begin.context, frame.changes, begin.commit_lsn, changes)
                     changes += len(frame.changes.changes)
                 else:
                     break
@@ -115,6 +120,17 @@ class SqliteSink(sink_pb2_grpc.SinkServiceServicer):
         return sink_pb2.HandleLargeTransactionResponse(
             checkpoint_lsn=end.checkpoint_lsn, counts=counts
         )
+
+    @guarded
+    def HandleMessage(self, request, context):
+        """A message outside of any transaction: stored with its LSN as the position."""
+        call, message = request.context, request.message
+        with self.store.transaction():
+            position = self.store.admit(request)
+            if message.lsn > position:
+                self.messages.keep(call, message.lsn, 0, message)
+            self.store.commit(call, request, message.lsn, position)
+        return sink_pb2.HandleMessageResponse(checkpoint_lsn=request.checkpoint_lsn)
 
     @guarded
     def HandleSnapshot(self, request, context):

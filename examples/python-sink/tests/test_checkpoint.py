@@ -23,6 +23,7 @@ def test_capabilities(connect):
         "TRANSACTION",
         "BATCH",
         "LARGE_TRANSACTION",
+        "MESSAGE",
         "RESUME_STATE",
         "SNAPSHOT",
         "SNAPSHOT_COMPLETE",
@@ -292,4 +293,4 @@ class TestRefusal:
 
     def test_what_is_not_advertised_is_not_there(self, client):
         with refused(code="UNIMPLEMENTED"):
-            client.stub.HandleMessage(sink_pb2.HandleMessageRequest())
+            client.stub.HandleSchemaChange(sink_pb2.HandleSchemaChangeRequest())
