@@ -138,9 +138,11 @@ proto: tools ## the contract: buf lint, buf breaking, and both the oldest and th
 	tools/compile-protos.sh
 
 .PHONY: verify
-verify: tools ## generated code is what its sources give
+verify: tools ## generated code is what its sources give, and every mutant's patch applies
 	@scripts/step.sh "generated files"
 	tools/verify-generated.sh
+	@scripts/step.sh "mutants apply"
+	go run ./internal/mutants -check
 
 .PHONY: readme
 readme: build python ## the README's commands run as written
