@@ -140,10 +140,10 @@ func fork(path string) error {
 	return serveNothing(path)
 }
 
-// background starts the real sink and ends, as daemons do.
+// background leaves a process behind and ends, as daemons do.
 func background() error {
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), playEnv+"=served")
+	c.Env = append(os.Environ(), playEnv+"=never listens")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return c.Start()
 }
