@@ -64,6 +64,8 @@ func quickSets() []set {
 		func(p *Protocol) { p.Changes = skipStartBelow }, 261_480, 318_520, 462_716, 929_947)...)
 	sets = append(sets, inAllModes(", sink without fencing, rows only",
 		func(p *Protocol) { p.Changes = noFencing | rowsOnly }, 396_250, 485_992)...)
+	sets = append(sets, inAllModes(", a claim without an answer ends the session",
+		func(p *Protocol) { p.Changes = claimFromTheTop }, 276_724, 334_566)...)
 	return append(sets,
 		set{"sink-owned, started from the slot, slot regress", with(sinkOwned, func(p *Protocol) {
 			p.Changes, p.Budget.Regresses = startFromSlot, 1

@@ -109,6 +109,9 @@ const (
 	storeCommitLSN
 	// commitLSNForm stores and compares the commit LSN and tells the slot the end.
 	commitLSNForm
+	// claimFromTheTop is lawful: a claim without an answer ends the session, and the next
+	// one claims one above what is stored by then, instead of the same claim again.
+	claimFromTheTop
 )
 
 // start is the state before anything ran.

@@ -77,6 +77,14 @@ func (n *steps) claimTimesOut(t State) {
 		return
 	}
 	t.Left.Timeouts--
+	if n.has(claimFromTheTop) {
+		if n.owns() {
+			t.Owner = nobody
+		}
+		n.me(&t).At = again
+		n.to(t, "claim times out, ends its session")
+		return
+	}
 	n.me(&t).At = willClaim
 	for k := range t.Calls { // the same claim again is the same message
 		if call := &t.Calls[k]; call.Open && call.From == n.who && call.Kind == claimCall {
