@@ -88,7 +88,6 @@ type attribute struct {
 	typeOID      uint32
 	modifier     int32
 	generated    bool
-	notNull      bool
 	readable     bool
 }
 
@@ -121,40 +120,25 @@ func (f *facts) streamedKey() []string {
 	return nil
 }
 
-// key is the columns by which a streamed change names its row: those of the identity's
-// index, under FULL the primary key or else a unique index without NULLs. There is none
-// where a column of it is not streamed.
+// key is the columns by which a streamed change names its row, and by which a sink tells rows
+// apart: those of the identity's index, under FULL the primary key. Another unique index is
+// none: a sink does not know of it, and would compare whole rows. There is no key where a
+// column of it is not streamed.
 func (f *facts) key(streamed []attribute) ([]int, uint32) {
-	for _, primaryOnly := range []bool{true, false} {
-		for _, i := range f.indexes {
-			switch f.identity {
-			case core.IdentityDefault:
-				if !i.primary {
-					continue
-				}
-			case core.IdentityIndex:
-				if !i.replica {
-					continue
-				}
-			case core.IdentityFull:
-				if primaryOnly && !i.primary || !f.notNull(i) {
-					continue
-				}
-			default:
-				continue
-			}
-			if key := positions(i.columns, streamed); key != nil {
-				return key, i.oid
-			}
+	for _, i := range f.indexes {
+		names := i.primary
+		switch f.identity {
+		case core.IdentityDefault, core.IdentityFull:
+		case core.IdentityIndex:
+			names = i.replica
+		default:
+			return nil, 0
+		}
+		if key := positions(i.columns, streamed); names && key != nil {
+			return key, i.oid
 		}
 	}
 	return nil, 0
-}
-
-func (f *facts) notNull(i index) bool {
-	return !slices.ContainsFunc(f.attributes, func(a attribute) bool {
-		return slices.Contains(i.columns, a.number) && !a.notNull
-	})
 }
 
 // positions finds columns among the streamed ones; nil when one is missing.

@@ -26,13 +26,13 @@ WHERE c.relispartition AND a.relid <> c.oid AND c.oid IN (`+strings.Join(oids, "
 func readFacts(ctx context.Context, conn Querier, oids []string) (map[string]*facts, error) {
 	list := strings.Join(oids, ", ")
 	all := map[string]*facts{}
-	for _, subject := range []struct {
+	for i, subject := range []struct {
 		sql   string
 		width int
 		take  func(f *facts, row []string) error
 	}{
 		{relationSQL(list), 7, (*facts).takeRelation},
-		{attributeSQL(list), 8, (*facts).takeAttribute},
+		{attributeSQL(list), 7, (*facts).takeAttribute},
 		{indexSQL(list), 5, (*facts).takeIndex},
 		{leafSQL(list), 10, (*facts).takeLeaf},
 	} {
@@ -46,7 +46,7 @@ func readFacts(ctx context.Context, conn Querier, oids []string) (map[string]*fa
 			}
 			f := all[row[0]]
 			if f == nil {
-				if subject.width != 7 {
+				if i > 0 {
 					continue // it came into being between two questions
 				}
 				f = &facts{}
@@ -77,7 +77,7 @@ func (f *facts) takeRelation(row []string) (err error) {
 
 // attributeSQL: a right is unknown, and not missing, where the table or column has just gone.
 func attributeSQL(list string) string {
-	return `SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated <> '', a.attnotnull,
+	return `SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated <> '',
  coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), true)
 FROM pg_catalog.pg_attribute a WHERE a.attrelid IN (` + list + `) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`
@@ -94,7 +94,7 @@ func (f *facts) takeAttribute(row []string) error {
 	}
 	f.attributes = append(f.attributes, attribute{
 		number: row[1], name: row[2], typeOID: typeOID, modifier: int32(modifier),
-		generated: row[5] == "t", notNull: row[6] == "t", readable: row[7] == "t",
+		generated: row[5] == "t", readable: row[6] == "t",
 	})
 	return nil
 }
