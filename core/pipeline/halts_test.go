@@ -214,10 +214,10 @@ var sinkTroubles = map[string]trouble{
 		o.Sink, o.SinkWait = absent{p.sink}, time.Minute
 	}, nil},
 	"credentials that are refused": {core.HaltSinkUnauthorized, func(p *play, o *pipeline.Options) {
-		p.sink.Before = func(core.Call, core.LSN) error { return unauthorized }
+		p.sink.Before = func(core.Call, core.LSN) error { return unauthorized("HandleBatch") }
 	}, oneTransaction},
 	"credentials that are refused from the start": {core.HaltSinkUnauthorized, func(p *play, o *pipeline.Options) {
-		o.Sink = &mute{p.sink.Memory, unauthorized}
+		o.Sink = &mute{p.sink.Memory, unauthorized("Checkpoint")}
 	}, nil},
 	"a checkpoint that cannot be read": {core.HaltCheckpointUnreadable, func(p *play, o *pipeline.Options) {
 		o.Sink = &mute{p.sink.Memory, &core.Refusal{Reason: core.ReasonUnitRejected, Text: secret}}
@@ -240,7 +240,9 @@ var sinkTroubles = map[string]trouble{
 	}, oneTransaction},
 }
 
-var unauthorized = &core.SinkError{Class: core.ClassUnauthorized, Call: "HandleBatch", Code: "UNAUTHENTICATED", Detail: secret}
+func unauthorized(call string) error {
+	return &core.SinkError{Class: core.ClassUnauthorized, Call: call, Code: "UNAUTHENTICATED", Detail: secret}
+}
 
 func oneTransaction(p *play, stream *waltest.Stream) { p.transaction(stream, base+0x100) }
 
