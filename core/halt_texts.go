@@ -172,7 +172,7 @@ var slotTexts = []HaltText{
 	{HaltSnapshotIncomplete, ExitHalted,
 		"A snapshot was begun and never completed.",
 		"The sink holds a part of the tables.",
-		"Start once with --snapshot-redo to drop the unfinished snapshot's own slot and copy again. Without that word nothing drops a slot: SELECT pg_drop_replication_slot('SLOT') does the same by hand."},
+		"One beside the stream goes on with --snapshot=incremental. For an initial one start once with --snapshot-redo to drop the unfinished snapshot's own slot and copy again. Without that word nothing drops a slot: SELECT pg_drop_replication_slot('SLOT') does the same by hand."},
 	{HaltSnapshotLimit, ExitHalted,
 		"A copy went on for longer than the source can bear: it held back clean-up for too many transactions, or the slot kept too much WAL.",
 		"The copy was stopped before it did harm. What the sink has of it is not complete.",

@@ -99,6 +99,25 @@ func (s *session) arm(ctx context.Context, claimed core.LSN) error {
 	})
 }
 
+// leavesNoCopy refuses a start that would stream past a copy beside the stream that is not
+// complete: rows that come to other keys meanwhile would be missed for good. A sink that
+// keeps no token can have no such copy.
+func (s *session) leavesNoCopy(ctx context.Context) error {
+	if _, ours := s.owner.(*storeOwner); !ours && (s.pipeline.handlers.progress == nil || !s.caps.Set.Has(core.CapSnapshotProgress)) {
+		return nil
+	}
+	token, err := s.token(ctx)
+	if err != nil || token == nil {
+		return err
+	}
+	state, err := incremental.Decode(token)
+	if err != nil || state.Whole() {
+		return err
+	}
+	return core.NewHalt(core.HaltSnapshotIncomplete, "snapshot",
+		"a copy beside the stream was begun and is not complete; start with --snapshot=incremental, which goes on with it, until it is")
+}
+
 func (s *session) runSource() incremental.Source {
 	return incremental.Source{
 		SystemIdentifier: s.source.SystemIdentifier, Timeline: s.source.Timeline,
@@ -110,7 +129,7 @@ func (s *session) runSource() incremental.Source {
 func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.Run, error) {
 	p := s.pipeline
 	if p.options.Snapshot != checkpoint.SnapshotIncremental {
-		return nil, nil
+		return nil, s.leavesNoCopy(ctx)
 	}
 	if s.recovery {
 		return nil, core.NewHalt(core.HaltConfigInvalid, "snapshot", "snapshot: incremental reads from a primary; this source is a standby")

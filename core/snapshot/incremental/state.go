@@ -123,5 +123,16 @@ type State struct {
 	Complete bool
 }
 
+// Whole reports that nothing is left to copy or to repair: whoever streams without the run
+// misses no row of it.
+func (s *State) Whole() bool {
+	for _, t := range s.Tables {
+		if !t.Status.Finished() || t.Suspect {
+			return false
+		}
+	}
+	return s.Complete
+}
+
 // Everything is the range of a whole table.
 func Everything() []Range { return []Range{{}} }
