@@ -11,6 +11,7 @@ import (
 
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/logging"
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/tail"
+	"github.com/replicant-sidecar/replicant-sidecar/core/checkpoint"
 	"github.com/replicant-sidecar/replicant-sidecar/core/config"
 	"github.com/replicant-sidecar/replicant-sidecar/core/pipeline"
 )
@@ -73,6 +74,7 @@ func runTail(cmd *cobra.Command, output string, limit int) error {
 	options := engineOptions(s.config, log)
 	options.Sink = sink
 	options.GoForwardOnly, options.Source.Messages = true, false
+	options.Snapshot, options.SnapshotRedo = checkpoint.SnapshotNone, false // what the sidecar copies is not shown here
 	options.Delivery.Mode = pipeline.ModeTransaction
 	if !named(loaded, "slot") {
 		options.Source.Slot, options.Source.Temporary = temporarySlot(), true

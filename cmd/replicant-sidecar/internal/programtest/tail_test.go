@@ -2,6 +2,8 @@ package programtest
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -47,7 +49,9 @@ func TestTailJSON(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		things(t, db)
-		p := launch(t, db, "tail", "-o", "json", "--limit", strconv.Itoa(transactions))
+		file := filepath.Join(t.TempDir(), "sidecar.yaml") // with a setting that tail has no use for
+		require.NoError(t, os.WriteFile(file, []byte("snapshot: initial\n"), 0o600))
+		p := launch(t, db, "tail", "-o", "json", "--config", file, "--limit", strconv.Itoa(transactions))
 		p.waiting()
 		changeThings(t, db)
 		require.Equal(t, 0, p.exit())
