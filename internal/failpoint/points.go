@@ -88,7 +88,7 @@ var declared = []Declaration{
 	{CallAfter, pipelineRoom, "the sink said OK to one call; a row of our own store is not written", true, rows{"S5", "L2", "B1", "B2"}},
 	{LargePart, pipelineRoom, "the sink took one more piece of a large transaction", false, rows{"U1", "B8"}},
 	{StoreBefore, pipelineRoom, "the row of our own store is to be moved, nothing was sent", false, rows{"L2", "L6", "L11", "B2"}},
-	{DeliverAfter, pipelineRoom, "a unit is durable, at the sink or in our store, and the ledger does not know", true, rows{"S5", "L4", "B4", "B9"}},
+	{DeliverAfter, pipelineRoom, "a unit is durable, at the sink or in our store, and the ledger does not know", true, rows{"U25", "S5", "L4", "B4", "B9"}},
 	{IdleStored, pipelineRoom, "an idle step is durable, Postgres was not told", false, rows{"U7", "B9"}},
 	{IdleTold, pipelineRoom, "an idle step was told to Postgres", false, rows{"U7", "U19", "B9"}},
 	{StatusBefore, walRoom, "a higher position is to be told, nothing was written", true, rows{"S5", "S11", "L7"}},
