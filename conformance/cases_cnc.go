@@ -85,13 +85,13 @@ func (s *stream) hurry(u *unit, whole time.Duration, part float64) {
 }
 
 func (t *Trial) manyRows() int {
-	return map[Effort]int{Quick: 2500, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
+	return map[Effort]int{Quick: 2000, Normal: 20000, Thorough: 20000}[t.session.o.Effort]
 }
 
 func cncLate(t *Trial) {
 	table, s := t.table("keyless", "name text", "note text"), t.stream()
 	u, whole := s.slow(table, t.manyRows())
-	for _, part := range []float64{0.25, 0.5} {
+	for _, part := range []float64{0.3, 0.55, 0.8} {
 		s.hurry(u, whole, part)
 		s.claim()
 		s.redeliver(u)
@@ -104,7 +104,7 @@ func cncLate(t *Trial) {
 func cncLateGroups(t *Trial) {
 	table, s := t.table("keyless", "name text", "note text"), t.stream()
 	u, whole := s.slow(table, t.manyRows())
-	for _, part := range []float64{0.3, 0.6} {
+	for _, part := range []float64{0.35, 0.6, 0.85} {
 		s.hurry(u, whole, part)
 		s.claim()
 		txs := u.txs

@@ -162,7 +162,7 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 		time.Sleep(time.Millisecond)
 	}
 	if (s.is(LateCommit) || !t.held) && len(w.txs) == 1 && len(w.txs[0].GetChanges()) > 1000 {
-		time.Sleep(30 * time.Millisecond) // a slow store
+		time.Sleep(100 * time.Millisecond) // a slow store
 	}
 	if s.is(IgnoresIdle) && len(w.txs) == 0 {
 		return &sinkv1.Counts{}, nil

@@ -77,7 +77,7 @@ var mutants2 = []Mutant{
 	{FenceRemembersRefused, Full, "remembers the epoch of a call that it refused", []string{"LIB-006"}},
 	{TwoPhaseNoFence, Full, "ignores the epoch of two-phase calls", []string{"TPC-008"}},
 	{OpenEchoes, Full, "answers the identity that it was told", []string{"TPC-006"}},
-	{PrepareVisible, Full, "applies at prepare", []string{"TPC-001", "TPC-004"}},
+	{PrepareVisible, Full, "applies at prepare", []string{"TPC-001", "TPC-002", "TPC-004"}},
 	{PrepareVolatile, Full, "keeps prepared units in memory", []string{"TPC-003", "TPC-007", "TPC-011"}},
 	{KeepsPartAtPrepare, Full, "keeps what came before a fault in Prepare", []string{"TPC-009"}},
 	{EmptyPrepare, Full, "prepares a request without a unit", []string{"TPC-009"}},
