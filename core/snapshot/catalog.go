@@ -35,7 +35,7 @@ func Tables(ctx context.Context, conn Querier, publications []string) ([]*Table,
 	unions := unite(members, func(oid string, present func(string) bool) bool {
 		return slices.ContainsFunc(ancestors[oid], present)
 	})
-	facts, err := readFacts(ctx, conn, oids)
+	facts, err := readFacts(ctx, conn, oids, major)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,9 @@ func (u union) table(f *facts, major int) (*Table, error) {
 		t.Readable = t.Readable && a.readable
 	}
 	t.Key, t.KeyIndex = f.key(columns)
+	for _, i := range t.Key {
+		t.KeyCollations = append(t.KeyCollations, columns[i].collation)
+	}
 	return t, nil
 }
 
@@ -89,6 +92,7 @@ type attribute struct {
 	modifier     int32
 	generated    bool
 	readable     bool
+	collation    string // with its version; empty for a type that has none
 }
 
 // index is a unique index whose columns can tell rows apart at once.

@@ -23,7 +23,7 @@ WHERE c.relispartition AND a.relid <> c.oid AND c.oid IN (`+strings.Join(oids, "
 }
 
 // readFacts asks for all relations at once, one question a subject.
-func readFacts(ctx context.Context, conn Querier, oids []string) (map[string]*facts, error) {
+func readFacts(ctx context.Context, conn Querier, oids []string, major int) (map[string]*facts, error) {
 	list := strings.Join(oids, ", ")
 	all := map[string]*facts{}
 	for i, subject := range []struct {
@@ -32,7 +32,7 @@ func readFacts(ctx context.Context, conn Querier, oids []string) (map[string]*fa
 		take  func(f *facts, row []string) error
 	}{
 		{relationSQL(list), 7, (*facts).takeRelation},
-		{attributeSQL(list), 7, (*facts).takeAttribute},
+		{attributeSQL(list, major), 8, (*facts).takeAttribute},
 		{indexSQL(list), 5, (*facts).takeIndex},
 		{leafSQL(list), 10, (*facts).takeLeaf},
 	} {
@@ -76,9 +76,17 @@ func (f *facts) takeRelation(row []string) (err error) {
 }
 
 // attributeSQL: a right is unknown, and not missing, where the table or column has just gone.
-func attributeSQL(list string) string {
+// A collation is its OID with the version that the server's library has of it, as far as the
+// server can tell: another version may sort in another way.
+func attributeSQL(list string, major int) string {
+	ofDatabase := "''"
+	if major >= 15 {
+		ofDatabase = "(SELECT pg_catalog.pg_database_collation_actual_version(d.oid) FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())"
+	}
 	return `SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated <> '',
- coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), true)
+ coalesce(pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT'), true),
+ CASE a.attcollation WHEN 0 THEN '' WHEN 100 THEN '100 ' || coalesce(` + ofDatabase + `, '')
+ ELSE a.attcollation::text || ' ' || coalesce(pg_catalog.pg_collation_actual_version(a.attcollation), '') END
 FROM pg_catalog.pg_attribute a WHERE a.attrelid IN (` + list + `) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attrelid, a.attnum`
 }
@@ -94,7 +102,7 @@ func (f *facts) takeAttribute(row []string) error {
 	}
 	f.attributes = append(f.attributes, attribute{
 		number: row[1], name: row[2], typeOID: typeOID, modifier: int32(modifier),
-		generated: row[5] == "t", readable: row[6] == "t",
+		generated: row[5] == "t", readable: row[6] == "t", collation: row[7],
 	})
 	return nil
 }

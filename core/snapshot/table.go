@@ -26,6 +26,9 @@ type Table struct {
 	// index; nil where the stream cannot name a row by a key. KeyIndex is the index's OID.
 	Key      []int
 	KeyIndex uint32
+	// KeyCollations has for each column of the key its collation and that one's version, as
+	// text to be compared; empty where the type has none.
+	KeyCollations []string
 	// RowSecurity is true when policies would hide rows from this role: reading then
 	// fails instead of leaving rows out.
 	RowSecurity bool

@@ -85,6 +85,9 @@ func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Tab
 	if t == nil || t.Relation.OID != job.Table.OID {
 		return nil, shown, ErrAgain
 	}
+	if now := member(t); !now.Same(job.Table) {
+		return nil, shown, ErrAgain // its bounds are of another order; another look will find that
+	}
 	return t, shown, t.Refusal()
 }
 

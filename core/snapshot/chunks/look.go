@@ -49,6 +49,7 @@ func member(t *snapshot.Table) incremental.Member {
 		m.Key = append(m.Key, t.Relation.Columns[i].Name)
 		m.KeyTypes = append(m.KeyTypes, t.Relation.Columns[i].TypeOID)
 	}
+	m.KeyCollations = t.KeyCollations
 	return m
 }
 

@@ -16,6 +16,7 @@ type keyColumn struct {
 	name, typ               string // quoted
 	less, most, equal, more string // <, <=, =, >
 	builtin                 bool
+	oid                     uint32 // of the type
 }
 
 // columns asks for the default order of each key column's type: that of its own operator
@@ -47,7 +48,7 @@ WHERE b.typbasetype = 0`)
 			name: snapshot.QuoteIdentifier(c.Name),
 			typ:  snapshot.QuoteIdentifier(name[0]) + "." + snapshot.QuoteIdentifier(name[1]),
 			less: "OPERATOR(pg_catalog.<)", most: "OPERATOR(pg_catalog.<=)", equal: "OPERATOR(pg_catalog.=)", more: "OPERATOR(pg_catalog.>)",
-			builtin: true,
+			builtin: true, oid: c.TypeOID,
 		}
 		for _, row := range rows {
 			into := map[string]*string{"1": &k.less, "2": &k.most, "3": &k.equal, "5": &k.more}[row[0]]
@@ -67,7 +68,7 @@ func sameColumns(known []keyColumn, t *snapshot.Table) bool {
 		return false
 	}
 	for at, i := range t.Key {
-		if known[at].name != snapshot.QuoteIdentifier(t.Relation.Columns[i].Name) {
+		if c := &t.Relation.Columns[i]; known[at].oid != c.TypeOID || known[at].name != snapshot.QuoteIdentifier(c.Name) {
 			return false
 		}
 	}

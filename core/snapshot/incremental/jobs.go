@@ -1,7 +1,6 @@
 package incremental
 
 import (
-	"slices"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -195,7 +194,7 @@ func (r *Run) Looked(l Look) {
 		t.status = Gone
 		r.version++
 		return
-	case !sameTable(t.Member, l.Member):
+	case !t.Same(l.Member):
 		r.giveUp(t)
 		delete(r.byOID, t.OID)
 		t.replace = t.replace || t.OID != l.Member.OID
@@ -208,11 +207,6 @@ func (r *Run) Looked(l Look) {
 	t.latest, t.writers = l.Relation, l.Writers
 	t.waited = len(l.Writers) == 0
 	t.pause = pause{}
-}
-
-func sameTable(a, b Member) bool {
-	return a.OID == b.OID && a.Schema == b.Schema && a.Name == b.Name && a.Identity == b.Identity &&
-		slices.Equal(a.Key, b.Key) && slices.Equal(a.KeyTypes, b.KeyTypes)
 }
 
 // Shown takes a snapshot of a writer wait: it is over once each writer has ended and is

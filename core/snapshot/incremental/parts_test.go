@@ -15,7 +15,7 @@ func example() *State {
 		Source: Source{SystemIdentifier: "7", Timeline: 2, Database: "d", Slot: "s"},
 		Tables: []Table{
 			{
-				Member: Member{OID: 9, Schema: "a.b", Name: `c"d`, Key: []string{"x", "y"}, KeyTypes: []uint32{23, 25}, Identity: core.IdentityFull, Filtered: true},
+				Member: Member{OID: 9, Schema: "a.b", Name: `c"d`, Key: []string{"x", "y"}, KeyTypes: []uint32{23, 25}, KeyCollations: []string{"", "100 2.36"}, Identity: core.IdentityFull, Filtered: true},
 				Status: Copying, Sweep: true, Suspect: true, Rows: 5,
 				Ranges: []Range{{Hi: Key{"1", ""}}, {Lo: Key{"1", ""}, Hi: Key{"9", "z"}}, {Lo: Key{"9", "z"}}},
 				Repair: []Key{{"4", "k"}},
@@ -103,7 +103,7 @@ var epoch = time.Unix(0, 0)
 func keyed(t *testing.T, ranges []Range) (*Run, *core.Relation) {
 	t.Helper()
 	relation := &core.Relation{OID: 7, Schema: "s", Name: "t", Identity: core.IdentityDefault, Columns: []core.Column{{Name: "k", Identity: true}, {Name: "v"}}}
-	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, Identity: core.IdentityDefault}
+	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, KeyCollations: []string{"100 1"}, Identity: core.IdentityDefault}
 	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Tables: []Table{{Member: m, Status: Copying, Ranges: ranges}}}, Settings{}, epoch)
 	job, ok := r.Next()
 	require.True(t, ok)
@@ -272,7 +272,7 @@ func TestN22StaleChunk(t *testing.T) {
 // TestWriterWait: no window before all are visible who held a lock when the table was looked
 // at.
 func TestWriterWait(t *testing.T) {
-	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, Identity: core.IdentityDefault}
+	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, KeyCollations: []string{"100 1"}, Identity: core.IdentityDefault}
 	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Tables: []Table{{Member: m, Status: Copying, Ranges: Everything()}}}, Settings{}, epoch)
 	job, _ := r.Next()
 	r.Looked(Look{ID: job.ID, Found: true, Member: m, Writers: []Writer{{XID: 12, Who: "process 1"}, {XID: 13}}})
@@ -294,7 +294,7 @@ func TestWriterWait(t *testing.T) {
 // TestTableThatIsAnotherNow: one that was made anew under the name of a table that is known
 // is emptied at the sink before it is copied, and so is one that was away.
 func TestTableThatIsAnotherNow(t *testing.T) {
-	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, Identity: core.IdentityDefault}
+	m := Member{OID: 7, Schema: "s", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{25}, KeyCollations: []string{"100 1"}, Identity: core.IdentityDefault}
 	again := m
 	again.OID = 8
 	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Complete: true, Tables: []Table{{Member: m, Status: Done}}}, Settings{}, epoch)

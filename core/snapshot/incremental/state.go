@@ -1,6 +1,10 @@
 package incremental
 
-import "github.com/replicant-sidecar/replicant-sidecar/core"
+import (
+	"slices"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
 
 // Status is where the copy of a table stands, as far as that is durable.
 type Status uint8
@@ -68,9 +72,11 @@ type Member struct {
 	OID          uint32
 	Schema, Name string
 	// Key is the names of the columns by which the stream names a row; none for a table
-	// without a key. KeyTypes are their type OIDs.
-	Key      []string
-	KeyTypes []uint32
+	// without a key. KeyTypes are their type OIDs, KeyCollations their collations, each with
+	// its version: together the order that ranges are cut by.
+	Key           []string
+	KeyTypes      []uint32
+	KeyCollations []string
 	// Identity is the replica identity.
 	Identity core.ReplicaIdentity
 	// Filtered tables have a row filter: an update can bring a row into it.
@@ -79,6 +85,13 @@ type Member struct {
 
 // String is schema and name for people.
 func (m Member) String() string { return m.Schema + "." + m.Name }
+
+// Same reports that ranges and keys of one are those of the other: the table, the columns of
+// its key, and the order that they are sorted in.
+func (m Member) Same(other Member) bool {
+	return m.OID == other.OID && m.Schema == other.Schema && m.Name == other.Name && m.Identity == other.Identity &&
+		slices.Equal(m.Key, other.Key) && slices.Equal(m.KeyTypes, other.KeyTypes) && slices.Equal(m.KeyCollations, other.KeyCollations)
+}
 
 // Table is what a token says of a table.
 type Table struct {

@@ -10,7 +10,7 @@ import (
 
 const (
 	tokenMagic   = "replicant-progress"
-	tokenVersion = 1
+	tokenVersion = 2
 	tokenSum     = 16 // bytes of a SHA-256 over all that is before it
 )
 
@@ -110,6 +110,11 @@ func (w *writer) table(t *Table) {
 	for i, name := range t.Key {
 		w.text(name)
 		w.number(uint64(t.KeyTypes[i]))
+		if i < len(t.KeyCollations) {
+			w.text(t.KeyCollations[i])
+		} else {
+			w.text("")
+		}
 	}
 	w.number(uint64(t.Status))
 	w.flags(t.Replace, t.Sweep, t.Suspect)
@@ -197,6 +202,7 @@ func (r *reader) table() (t Table) {
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		t.Key = append(t.Key, r.text())
 		t.KeyTypes = append(t.KeyTypes, uint32(r.upTo(1<<32-1)))
+		t.KeyCollations = append(t.KeyCollations, r.text())
 	}
 	t.Status = Status(r.upTo(uint64(statusEnd) - 1))
 	t.Replace, t.Sweep, t.Suspect = r.flags()
