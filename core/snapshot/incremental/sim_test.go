@@ -20,7 +20,7 @@ var relation = &core.Relation{
 	Columns: []core.Column{{Name: "k", Identity: true, PrimaryKeyPosition: 1}, {Name: "plain"}, {Name: "toast"}},
 }
 
-var member = incremental.Member{OID: 7, Schema: "public", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{23}, Identity: core.IdentityDefault}
+var member = incremental.Member{OID: 7, Schema: "public", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{23}, KeyCollations: []string{""}, Identity: core.IdentityDefault}
 
 type sourceRow struct{ plain, toast string }
 
