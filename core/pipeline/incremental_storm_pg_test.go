@@ -85,7 +85,7 @@ func TestN16KilledAgainAndAgain(t *testing.T) {
 		for range writers {
 			require.Positive(t, <-over)
 		}
-		settles(t, r, db, sink, tables...)
+		alike(t, r, db, sink, tables...)
 		require.Eventually(t, func() bool {
 			var n int
 			require.NoError(t, db.Conn(t).QueryRow(t.Context(), "select count(*) from parts").Scan(&n))

@@ -49,6 +49,7 @@ func held(m mirror, table string) []string {
 func there(t testing.TB, db *pgtest.DB, table string) []string {
 	t.Helper()
 	conn := db.Conn(t)
+	defer func() { _ = conn.Close(t.Context()) }()
 	result, err := conn.Query(t.Context(), "select * from only "+table, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	rows := []string{}
@@ -69,13 +70,19 @@ func there(t testing.TB, db *pgtest.DB, table string) []string {
 	return rows
 }
 
-// alike waits until the sink holds what the source holds.
+// alike waits until the sink holds what the source holds. The source is read again each
+// time: a writer that was ended in the middle of a statement may commit a moment later.
 func alike(t *testing.T, r *running, db *pgtest.DB, m mirror, tables ...string) {
 	t.Helper()
 	for _, table := range tables {
-		want := there(t, db, table)
-		require.Eventually(t, func() bool { return slices.Equal(want, held(m, table)) }, 20*time.Second, 20*time.Millisecond,
-			"%s: %d rows at the source, %d at the sink; %s", table, len(want), len(held(m, table)), r.Status().Reason)
+		var want []string
+		for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+			if want = there(t, db, table); slices.Equal(want, held(m, table)) {
+				break
+			}
+			require.Less(t, time.Since(began), 30*time.Second,
+				"%s: %d rows at the source, %d at the sink; %s", table, len(want), len(held(m, table)), r.Status().Reason)
+		}
 	}
 }
 
