@@ -96,6 +96,11 @@ func (r *Run) Read(found Read) error {
 
 // Failed takes the word that a job came to nothing. It is tried again, later each time.
 func (r *Run) Failed(id uint64) {
+	if r.listing && r.listID == id {
+		r.listing, r.relist = false, r.state.Listed
+		r.listPause.longer(r.now)
+		return
+	}
 	if c := r.chunk(id); c != nil && c.phase == chunkReading {
 		c.table.pause.longer(r.now)
 		c.table.waited, c.table.writers = false, nil // it may be another table now

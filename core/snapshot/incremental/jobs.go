@@ -50,9 +50,10 @@ func (r *Run) Next() (Job, bool) {
 	case r.state.Floor == 0 || r.state.Paused:
 		return Job{}, false
 	case !r.state.Listed || r.relist:
-		if !r.listing {
+		if !r.listing && r.listPause.over(r.now) {
 			r.listing, r.relist = true, false
 			r.lastID++
+			r.listID = r.lastID
 			return Job{Kind: JobList, ID: r.lastID}, true
 		}
 		if !r.state.Listed {
@@ -111,7 +112,7 @@ func (r *Run) Relist() { r.relist = r.state.Listed }
 // Listed takes the tables that the publications have. Tables that came since the last time
 // are copied too; those of a run that was complete make another run, whose id is next.
 func (r *Run) Listed(members []Member, next [16]byte) error {
-	r.listing = false
+	r.listing, r.listPause = false, pause{}
 	if r.state.Listed {
 		r.added(members, next)
 		return nil
@@ -293,6 +294,9 @@ func (t *table) ready() bool {
 // zero when never.
 func (r *Run) Deadline() time.Time {
 	var first time.Time
+	if (!r.state.Listed || r.relist) && !r.state.Paused && !r.listPause.over(r.now) {
+		first = r.listPause.until
+	}
 	if !r.Active() || r.behind {
 		return first
 	}

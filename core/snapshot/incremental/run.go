@@ -70,6 +70,8 @@ type Run struct {
 	step             *Step // taken and not stored; notes aside
 
 	listing, relist bool
+	listID          uint64 // of the question for the tables, while listing
+	listPause       pause
 	behind          bool
 	unkeyed         int // tables without a key
 	counts          Counts
