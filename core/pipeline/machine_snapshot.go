@@ -169,6 +169,21 @@ func (m *Machine) waiting() int {
 	return n
 }
 
+// Order carries out what was asked for of the run, and queues a token that says so behind all
+// that was received; done is false while that cannot be. The error is that of do.
+func (m *Machine) Order(do func(*incremental.Run) error) (step *incremental.Step, done bool, err error) {
+	if m.halted != nil || m.pending != nil || m.building != nil || !m.set.Run.Settled() {
+		return nil, false, nil
+	}
+	if err := do(m.set.Run); err != nil {
+		return nil, false, err
+	}
+	m.seal()
+	step = m.set.Run.Note()
+	m.queue = append(m.queue, &entry{step: step})
+	return step, true, nil
+}
+
 func (m *Machine) sendStep(step *incremental.Step) (Work, bool) {
 	u := m.set.Run.Unit(step)
 	u.Expected = m.ledger.Confirmable()

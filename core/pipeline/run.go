@@ -55,10 +55,12 @@ type Pipeline struct {
 	adopted    bool
 	// stored is the token that a store of ours has.
 	stored []byte
-	redone bool // the slot of an unfinished copy was dropped
-	doubt  doubt
-	open   string // the unit of unknown outcome that the last session left; "" none
-	totals Counters
+	// requests are about a copy; a session that streams takes them.
+	requests chan *request
+	redone   bool // the slot of an unfinished copy was dropped
+	doubt    doubt
+	open     string // the unit of unknown outcome that the last session left; "" none
+	totals   Counters
 	// storeAway is since when our store has not answered, by operation.
 	storeAway map[string]time.Time
 	members   membership
@@ -92,6 +94,7 @@ func New(o Options) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		options: o, handlers: register(o.Sink), log: o.Logger, board: newBoard(o), drain: make(chan struct{}), room: room,
+		requests:  make(chan *request),
 		storeAway: map[string]time.Time{},
 	}
 	if p.handlers.checkpoint == nil && o.Store == nil {

@@ -139,8 +139,10 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 		return nil, err
 	}
 	if state == nil {
-		p.log.Warn("this stream began without a snapshot: rows from before it are not copied")
-		return nil, nil
+		p.log.Warn("this stream began without a snapshot: rows from before it are not copied, unless that is asked for")
+		// The tables count as copied; a token is stored when one is copied on request or added.
+		state = &incremental.State{Generation: 1, Kind: incremental.KindRepair, Complete: true}
+		_, _ = rand.Read(state.RunID[:]) // documented never to fail
 	}
 	state.Source = s.runSource()
 	if state.Floor == 0 {

@@ -18,10 +18,23 @@ import (
 // of its own. The loop gives a job only to one that is free.
 type readers struct {
 	all  []*chunks.Reader
-	jobs chan incremental.Job // room for every reader
-	out  chan foundJob        // room for every reader
-	next chan struct{}        // the next piece of a copy may be fetched
-	busy int                  // the loop's own
+	jobs chan readJob  // room for every reader
+	out  chan foundJob // room for every reader
+	// requests are from outside.
+	requests <-chan *request
+	// The loop's own: readers that work, the copy of a table without a key that one of them
+	// makes, and what was asked for and is not durable.
+	busy    int
+	copy    readJob
+	asked   *request
+	running bool // the end of the run is to be told
+}
+
+// readJob is a job on its way to a reader; next and stop are of a copy in pieces.
+type readJob struct {
+	incremental.Job
+	next chan struct{} // the next piece may be fetched; room for one
+	stop chan struct{} // closed when the copy is not wanted any more
 }
 
 type foundJob struct {
@@ -29,6 +42,8 @@ type foundJob struct {
 	result chunks.Result
 	err    error
 	piece  bool // the job goes on
+	// request, where it is not nil, is all that there is.
+	request *request
 }
 
 func (s *session) newReaders(run *incremental.Run) *readers {
@@ -36,7 +51,7 @@ func (s *session) newReaders(run *incremental.Run) *readers {
 		return nil
 	}
 	p := s.pipeline
-	r := &readers{}
+	r := &readers{requests: p.requests, running: run.Active()}
 	for range p.options.Copy.Connections {
 		r.all = append(r.all, chunks.New(chunks.Options{
 			Source:       snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain},
@@ -48,16 +63,16 @@ func (s *session) newReaders(run *incremental.Run) *readers {
 			},
 		}))
 	}
-	r.jobs, r.out = make(chan incremental.Job, len(r.all)), make(chan foundJob, len(r.all))
-	r.next = make(chan struct{}, 1)
+	r.jobs, r.out = make(chan readJob, len(r.all)), make(chan foundJob, len(r.all))
 	return r
 }
 
+// count is how many goroutines there are: one a reader, and one that brings requests.
 func (r *readers) count() int {
 	if r == nil {
 		return 0
 	}
-	return len(r.all)
+	return len(r.all) + 1
 }
 
 // results is nil, which never gives anything, where there are no readers.
@@ -70,30 +85,28 @@ func (r *readers) results() <-chan foundJob {
 
 // work ends when ctx is done.
 func (r *readers) work(ctx context.Context, i int) {
+	if i == len(r.all) {
+		r.forward(ctx)
+		return
+	}
 	reader := r.all[i]
 	defer reader.Close()
 	pace := newPace()
 	for {
-		var job incremental.Job
+		var job readJob
 		select {
 		case job = <-r.jobs:
 		case <-ctx.Done():
 			return
 		}
-		if job.Kind == incremental.JobCopy {
-			select {
-			case <-r.next: // it was for a copy that failed
-			default:
-			}
-		}
-		result, err := reader.Do(ctx, job, func(ctx context.Context, result chunks.Result) error { return r.hand(ctx, job, result) })
+		result, err := reader.Do(ctx, job.Job, func(ctx context.Context, result chunks.Result) error { return r.hand(ctx, job, result) })
 		if err != nil && !errors.Is(err, chunks.ErrAgain) {
 			sleep(ctx, pace.NextBackOff()) // the server is away, or something is wrong
 		} else {
 			pace.Reset()
 		}
 		select {
-		case r.out <- foundJob{job: job, result: result, err: err}:
+		case r.out <- foundJob{job: job.Job, result: result, err: err}:
 		case <-ctx.Done():
 			return
 		}
@@ -101,15 +114,17 @@ func (r *readers) work(ctx context.Context, i int) {
 }
 
 // hand gives on a piece of a copy and waits until the next one is wanted.
-func (r *readers) hand(ctx context.Context, job incremental.Job, result chunks.Result) error {
+func (r *readers) hand(ctx context.Context, job readJob, result chunks.Result) error {
 	select {
-	case r.out <- foundJob{job: job, result: result, piece: true}:
+	case r.out <- foundJob{job: job.Job, result: result, piece: true}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	select {
-	case <-r.next:
+	case <-job.next:
 		return nil
+	case <-job.stop:
+		return chunks.ErrAgain
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -126,20 +141,30 @@ func (l *loop) read() {
 		l.listedAt = now
 		l.machine.set.Run.Relist()
 	}
+	if at := &l.readers.copy; at.stop != nil && !l.machine.set.Run.Copies(at.ID) {
+		close(at.stop)
+		*at = readJob{}
+	}
 	for l.readers.busy < len(l.readers.all) {
 		job, ok := l.machine.Job()
 		if !ok {
 			break
 		}
+		next := readJob{Job: job}
+		if job.Kind == incremental.JobCopy {
+			next.next, next.stop = make(chan struct{}, 1), make(chan struct{})
+			l.readers.copy = next
+		}
 		l.readers.busy++
-		l.readers.jobs <- job
+		l.readers.jobs <- next
 	}
 	if l.machine.set.Run.Pull() {
 		select {
-		case l.readers.next <- struct{}{}:
-		default: // one is there that nobody took: its copy has failed
+		case l.readers.copy.next <- struct{}{}:
+		default: // its copy has failed
 		}
 	}
+	l.showBegun()
 	if l.machine.Asks() && time.Since(l.askedAt) >= askEvery {
 		l.askedAt = time.Now()
 		l.session.conn.Ask()
@@ -175,17 +200,32 @@ func (l *loop) runDeadline(deadline time.Time) time.Time {
 	return deadline
 }
 
+// showBegun shows a run of before that is not over, once.
+func (l *loop) showBegun() {
+	run := l.machine.set.Run
+	if l.copyShown.IsZero() && (run.Active() || run.Paused()) && len(run.Tables()) > 0 {
+		l.showTables()
+	}
+}
+
 // showRun shows how far the run is, and tells its end. It is called behind every answer.
 func (l *loop) showRun(step *incremental.Step) {
+	defer l.stored(step) // whoever asked for it sees it
 	if step == nil {
 		return
 	}
-	p, run, now := l.session.pipeline, l.machine.set.Run, time.Now()
-	over := !run.Active()
-	if !over && now.Sub(l.copyShown) < copyShowInterval {
+	run := l.machine.set.Run
+	l.readers.running = l.readers.running || run.Active()
+	if run.Active() && !l.asked(step) && time.Since(l.copyShown) < copyShowInterval {
 		return
 	}
-	l.copyShown = now
+	l.showTables()
+}
+
+func (l *loop) showTables() {
+	p, run := l.session.pipeline, l.machine.set.Run
+	over := !run.Active() && !run.Paused()
+	l.copyShown = time.Now()
 	var tables []TableProgress
 	var rows int64
 	for _, t := range run.Tables() {
@@ -193,6 +233,8 @@ func (l *loop) showRun(step *incremental.Step) {
 		switch {
 		case t.Status == incremental.Pending:
 			state = TablePending
+		case t.Status == incremental.Cancelled:
+			state = TablePartial
 		case t.Status.Finished():
 			state = t.Status.String()
 		}
@@ -205,11 +247,15 @@ func (l *loop) showRun(step *incremental.Step) {
 	}
 	p.showCopy(func(c *CopyStatus) {
 		c.Kind, c.Phase, c.Tables, c.Rows, c.Waiting = "incremental", CopyRuns, tables, rows, waiting
-		if over {
+		switch {
+		case over:
 			c.Phase = CopyDone
+		case run.Paused():
+			c.Phase = CopyPaused
 		}
 	})
-	if over {
+	if over && l.readers.running {
+		l.readers.running = false
 		count := run.Counts()
 		p.log.Info("snapshot complete", "tables", len(tables), "rows", rows, "chunks", count.Chunks, "discarded", count.Discarded,
 			"merged", count.Merged, "dropped", count.Dropped)
@@ -219,7 +265,12 @@ func (l *loop) showRun(step *incremental.Step) {
 // found takes what a reader brings.
 func (l *loop) found(f foundJob) error {
 	l.machine.At(time.Now())
+	defer l.carryOut()
 	run := l.machine.set.Run
+	if f.request != nil {
+		l.readers.asked = f.request
+		return nil
+	}
 	if f.piece {
 		run.Copying(f.job.ID, f.result.Read.Snapshot, f.result.Read.High, f.result.Read.Relation)
 		if f.result.Read.Cut {
@@ -236,9 +287,11 @@ func (l *loop) found(f foundJob) error {
 	case errors.Is(f.err, chunks.ErrElsewhere):
 		return &again{StateStarting, reconnectMin, f.err}
 	case f.err != nil:
+		l.unread(f.err)
 		run.Failed(f.job.ID)
 		return nil
 	}
+	l.readable()
 	switch f.job.Kind {
 	case incremental.JobList:
 		var next [16]byte

@@ -18,6 +18,7 @@ const (
 	CopyWaitsForLocks CopyPhase = "locks"   // somebody changes a table
 	CopyRuns          CopyPhase = "copying" // rows go to the sink
 	CopyCompletes     CopyPhase = "completing"
+	CopyPaused        CopyPhase = "paused" // nothing is read until it is resumed
 	CopyDone          CopyPhase = "done"
 )
 
@@ -29,6 +30,9 @@ type CopyStatus struct {
 	Since time.Time
 	// Waiting says what the copy waits for; empty while it goes on.
 	Waiting string
+	// Failing says why nothing can be read beside the stream, which goes on; empty while
+	// something can.
+	Failing string
 	// Point is where the snapshot was taken; 0 before.
 	Point  core.LSN
 	Tables []TableProgress
@@ -42,7 +46,8 @@ type CopyStatus struct {
 // TableProgress is one table of a copy.
 type TableProgress struct {
 	Schema, Table string
-	// State is "pending", "copying" or "done".
+	// State is "pending", "copying" or "done"; beside the stream also "gone" where the table
+	// is not published any more, and "partial" where its copy was cancelled.
 	State string
 	// Rows and Bytes were delivered. Bytes are of packed rows.
 	Rows, Bytes int64
@@ -58,6 +63,7 @@ const (
 	TablePending = "pending"
 	TableCopying = "copying"
 	TableDone    = "done"
+	TablePartial = "partial"
 )
 
 // showCopy replaces the copy's status by a changed one.

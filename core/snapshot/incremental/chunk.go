@@ -112,7 +112,7 @@ func (r *Run) Failed(id uint64) {
 		return
 	}
 	for _, t := range r.tables {
-		if t.asked && t.waitID() == id {
+		if t.asked && r.waitID(t) == id {
 			t.asked = false
 			t.pause.longer(r.now)
 		}

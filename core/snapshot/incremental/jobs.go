@@ -86,15 +86,16 @@ func (r *Run) wait(t *table) (Job, bool) {
 		return Job{}, false
 	}
 	t.asked = true
-	job := Job{Kind: JobLook, ID: t.waitID(), Table: t.Member}
+	job := Job{Kind: JobLook, ID: r.waitID(t), Table: t.Member}
 	if t.writers != nil {
 		job.Kind = JobSnapshot
 	}
 	return job, true
 }
 
-// waitID tells the questions of tables from chunks.
-func (t *table) waitID() uint64 { return 1<<63 | uint64(t.OID) }
+// waitID tells the questions of tables from chunks, and from those of an epoch before: what
+// was seen then says nothing of the transactions that were forgotten since.
+func (r *Run) waitID(t *table) uint64 { return 1<<63 | r.epoch<<32 | uint64(t.OID) }
 
 // Look is what a reader found for a table.
 type Look struct {
@@ -119,7 +120,11 @@ func (r *Run) Listed(members []Member, next [16]byte) error {
 	}
 	r.state.Listed = true
 	for _, m := range members {
-		r.put(newTable(fresh(m), r.set.ChunkRows))
+		t := fresh(m)
+		if r.state.Complete { // begun without a copy: the sink has what it has
+			t.Status, t.Ranges = Done, nil
+		}
+		r.put(newTable(t, r.set.ChunkRows))
 	}
 	if s := r.encode(&Step{}); len(s.Encode()) > core.ProgressTokenMax/2 {
 		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(members))
@@ -232,7 +237,7 @@ func (r *Run) Shown(id uint64, s Snapshot) {
 
 func (r *Run) asking(id uint64) *table {
 	for _, t := range r.tables {
-		if t.asked && t.waitID() == id {
+		if t.asked && r.waitID(t) == id {
 			t.asked = false
 			return t
 		}

@@ -140,6 +140,9 @@ func (r *Run) copyOf(id uint64) *table {
 	return nil
 }
 
+// Copies reports that a copy is wanted still.
+func (r *Run) Copies(id uint64) bool { return r.copyOf(id) != nil }
+
 // Copying takes the snapshot of a copy.
 func (r *Run) Copying(id uint64, shown Snapshot, high core.LSN, relation *core.Relation) {
 	if t := r.copyOf(id); t != nil {

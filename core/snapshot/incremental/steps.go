@@ -157,6 +157,7 @@ func (r *Run) Stored(s *Step) {
 		return
 	case stepComplete:
 		r.state.Complete = !r.unfinished()
+		r.state.Paused = r.state.Paused && !r.state.Complete
 		return
 	case stepChunk:
 		r.counts.Chunks++
@@ -170,7 +171,7 @@ func (r *Run) Stored(s *Step) {
 		r.close(s.chunk)
 	case stepLast:
 		if !t.left() { // else a key came meanwhile
-			t.status = s.status
+			t.status, t.sweep = s.status, false // of this run: rows of a later generation are others
 		}
 	case stepClear:
 		t.status = s.status

@@ -163,6 +163,7 @@ func (t *table) state(own *Step, chunks []*chunk) Table {
 	} else {
 		own = nil
 	}
+	s.Sweep = s.Sweep && s.Status != Done
 	for _, c := range chunks {
 		if c.table == t && c.keys == nil && (own == nil || own.chunk != c) {
 			s.Ranges = append(s.Ranges, c.span)
