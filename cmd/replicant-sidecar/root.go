@@ -46,7 +46,7 @@ func newRoot() *cobra.Command {
 
 // commands of the program, in the order of the help.
 var commands = []func() *cobra.Command{
-	newDemo, newRun, newTail, newConformance, newConfig, newExplain, newVersion, newCompletion,
+	newDemo, newRun, newTail, newSnapshot, newConformance, newConfig, newExplain, newVersion, newCompletion,
 }
 
 // execute runs the program and returns its exit code.

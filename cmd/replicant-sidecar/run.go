@@ -173,7 +173,7 @@ func (s *sidecar) buildAdmin(registry *prometheus.Registry) error {
 	}
 	s.pings = make(chan struct{})
 	server, err := admin.Start(admin.Options{
-		Listen: c.Listen, Pprof: c.Pprof, Status: s.engine.Status, Alive: s.alive, Registry: registry,
+		Listen: c.Listen, Pprof: c.Pprof, Status: s.engine.Status, Copies: s.engine, Alive: s.alive, Registry: registry,
 		ProgressDeadline: durationOf(c.ProgressDeadline), Version: aboutUs().Version, Logger: s.log,
 	})
 	if err != nil {

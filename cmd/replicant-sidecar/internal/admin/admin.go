@@ -1,5 +1,5 @@
 // Package admin is the sidecar's HTTP port: probes for a supervisor, metrics, a status
-// for programs and a page for people. It only reads: nothing on it changes the run.
+// for programs and a page for people, and it takes requests about copies of tables.
 //
 //	/livez    200 while the program's own loop answers. Says nothing of Postgres or the
 //	          sink: a restart would not bring either back.
@@ -10,6 +10,7 @@
 //	/metrics  Prometheus.
 //	/statusz  JSON, see Report.
 //	/         the same for people.
+//	/snapshot/start, pause, resume, cancel  by POST from this machine, see Answer.
 //	/debug/pprof  only where Options.Pprof is set.
 package admin
 
@@ -21,6 +22,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +38,8 @@ type Options struct {
 	Pprof  bool
 	// Status is read for every answer.
 	Status func() pipeline.Status
+	// Copies carries out requests; nil takes none.
+	Copies Copies
 	// Alive asks the program's own loop for a sign of life.
 	Alive func(ctx context.Context) error
 	// ProgressDeadline is how long the durable position may stand still with work waiting
@@ -119,6 +123,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("/readyz", s.readyz)
 	mux.HandleFunc("/statusz", s.statusz)
 	mux.Handle("/metrics", promhttp.HandlerFor(s.options.Registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("POST "+RequestPath, s.request)
 	mux.HandleFunc("/{$}", s.page)
 	if s.options.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -129,13 +134,15 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// guard lets reading methods through. On loopback it also asks for a local name, so
+// guard lets reading methods through, and requests to where they are judged. On loopback it also asks for a local name, so
 // that a web page in a browser on this machine cannot read the port under its own name.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		switch {
+		case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, RequestPath):
+			next.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			answer(w, http.StatusMethodNotAllowed, "this port only reads")

@@ -11,12 +11,14 @@ import (
 
 // CopyInfo is the newest copy of tables of this run.
 type CopyInfo struct {
-	// Kind is initial or incremental; Phase one of slot, locks, copying, completing, done;
+	// Kind is initial or incremental; Phase one of slot, locks, copying, completing, paused, done;
 	// Waiting says what it waits for.
 	Kind    string    `json:"kind"`
 	Phase   string    `json:"phase"`
 	Since   time.Time `json:"since"`
 	Waiting string    `json:"waiting,omitempty"`
+	// Failing says why nothing can be read beside the stream.
+	Failing string `json:"failing,omitempty"`
 	// SnapshotLSN is where the snapshot was taken.
 	SnapshotLSN core.LSN `json:"snapshot_lsn"`
 	// Rows and Bytes are durable at the sink.
@@ -47,7 +49,7 @@ func copyInfo(c *pipeline.CopyStatus) *CopyInfo {
 		return nil
 	}
 	info := &CopyInfo{
-		Kind: c.Kind, Phase: string(c.Phase), Since: c.Since, Waiting: c.Waiting, SnapshotLSN: c.Point,
+		Kind: c.Kind, Phase: string(c.Phase), Since: c.Since, Waiting: c.Waiting, Failing: c.Failing, SnapshotLSN: c.Point,
 		Rows: c.Rows, Bytes: c.Bytes, XminAge: c.XminAge, HeldBytes: c.HeldBytes, Tables: []TableInfo{},
 	}
 	for _, t := range c.Tables {

@@ -171,3 +171,17 @@ func short(n int64) string {
 	}
 	return fmt.Sprintf("%.1f%s", f, units[i])
 }
+
+// Summary is a line for what is over: every table with its state and rows. Without a copy
+// it says so.
+func Summary(c *pipeline.CopyStatus) []string {
+	if c == nil {
+		return []string{"no table is being copied"}
+	}
+	var lines []string
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		lines = append(lines, fmt.Sprintf("%s: %s, %s rows", cut(t.Schema+"."+t.Table, 3*nameWidth), t.State, short(t.Rows)))
+	}
+	return append(lines, fmt.Sprintf("copy: %s, %s rows", c.Phase, short(c.Rows)))
+}

@@ -40,6 +40,8 @@ func playSink(kind string, args []string) error {
 	case "exit-later":
 		time.Sleep(300 * time.Millisecond)
 		os.Exit(7)
+	case "memory":
+		return sink.Run(memorySink(args[0]))
 	case "file", "hang", "count":
 		s, err := openFileSink(args[0])
 		if err != nil {
