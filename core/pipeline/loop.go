@@ -23,6 +23,7 @@ type loop struct {
 	walEnd  core.LSN
 
 	readers   *readers // nil without an incremental snapshot
+	unreads   int      // jobs in a row that came to nothing
 	askedAt   time.Time
 	copyShown time.Time
 	listedAt  time.Time

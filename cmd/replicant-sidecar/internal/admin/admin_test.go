@@ -83,6 +83,7 @@ func TestReadyIsProgressAndNotMereLife(t *testing.T) {
 		{"standby", pipeline.Status{State: pipeline.StateStandby}, false, false, "holds the slot"},
 		{"standby counts", pipeline.Status{State: pipeline.StateStandby}, true, true, "holds the slot"},
 		{"idle for an hour", idle, false, true, "durable"},
+		{"a copy that reads nothing", pipeline.Status{State: pipeline.StateStreaming, Copy: &pipeline.CopyStatus{Failing: "no connection"}}, false, false, "no connection"},
 		{"moving", working(30 * time.Second), false, true, "moved 30s ago"},
 		{"stuck", working(61 * time.Second), false, false, "has not moved"},
 		{"nothing durable yet", fresh, false, false, "nothing was durable yet"},

@@ -22,6 +22,9 @@ func Ready(s pipeline.Status, now time.Time, deadline time.Duration, standbyCoun
 	default:
 		return false, string(s.State) + ": " + orElse(s.Reason, "no stream yet")
 	}
+	if s.Copy != nil && s.Copy.Failing != "" {
+		return false, s.Copy.Failing
+	}
 	if s.Durable >= s.Received && !s.InFlight {
 		return true, "all that was received is durable"
 	}
