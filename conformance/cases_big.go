@@ -341,7 +341,7 @@ func dlnBroken(t *Trial) {
 	start := time.Now()
 	s.settle(s.rewrite(table, 1100, "first"))
 	whole := time.Since(start)
-	for i := range map[Effort]int{Quick: 5, Normal: 20, Thorough: 20}[t.session.o.Effort] {
+	for i := range map[Effort]int{Quick: 8, Normal: 20, Thorough: 20}[t.session.o.Effort] {
 		u := s.rewrite(table, 1100, i)
 		u.link = t.open()
 		r := s.pick(u)
@@ -351,7 +351,11 @@ func dlnBroken(t *Trial) {
 			defer close(done)
 			_, _ = s.post(t.ctx, u, r, q)
 		}()
-		pause(t.ctx, int(float64(whole.Milliseconds())*t.rng.Float64()*1.2))
+		part := t.rng.Float64() * 1.2
+		if i%2 == 0 { // the later half, where the store is at work
+			part = 0.5 + t.rng.Float64()/2
+		}
+		pause(t.ctx, int(float64(whole.Milliseconds())*part))
 		u.link.close()
 		<-done
 		u.link = nil

@@ -40,7 +40,7 @@ var mutants1 = []Mutant{
 	{HigherEpochPasses, Full, "takes an epoch that nobody claimed", []string{"IDM-012"}},
 	{TwoCommits, Full, "commits rows, then the position", []string{"ATM-001", "ATM-002", "ATM-003", "ATM-008", "BAT-005", "RES-004", "MSG-003", "INC-001"}},
 	{PositionFirst, Full, "commits the position, then rows", []string{"ATM-001", "ATM-002", "ATM-003", "ATM-008", "BAT-005", "RES-004", "MSG-003", "INC-001"}},
-	{FakeTransactions, Full, "commits each row by itself", []string{"ATM-001", "ATM-002", "ATM-003", "ATM-008", "BAT-005", "LIB-009", "RES-004", "MSG-003", "SNP-006", "SNP-017", "INC-001"}},
+	{FakeTransactions, Full, "commits each row by itself", []string{"ATM-001", "ATM-002", "ATM-003", "ATM-008", "BAT-005", "LIB-009", "RES-004", "MSG-003", "SNP-006", "SNP-017", "INC-001", "TPC-011"}},
 	{KeepsPartBeforeFault, Full, "keeps what came before a fault", []string{"ATM-006", "BAT-001", "BAT-002", "LIB-008", "ERR-001", "ERR-002"}},
 	{RecoveryTrustsStage, Full, "takes what a crashed transaction had written for committed", []string{"ATM-002", "ATM-008"}},
 	{NoFence, Full, "ignores epochs", []string{"FNC-001", "FNC-003", "FNC-004", "FNC-006"}},
