@@ -90,7 +90,7 @@ func (r *Run) record(t *table, c *core.Change, before, after Key, moved, unknown
 // crowded gives up the windows of a table that changes faster than its chunks are applied,
 // and makes the next ones smaller.
 func (r *Run) crowded(t *table) {
-	t.rowsNext = max(t.rowsNext/2, rowsMin)
+	t.rowsNext, t.keysNext = max(t.rowsNext/2, rowsMin), max(t.keysNext/2, rowsMin)
 	t.pause.longer(r.now)
 	r.giveUp(t)
 }

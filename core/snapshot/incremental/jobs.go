@@ -270,7 +270,7 @@ func (r *Run) open() (Job, bool) {
 		job.Range = c.span
 	} else {
 		for _, w := range t.repair {
-			if w.by == nil && len(c.keys) < repairChunk {
+			if w.by == nil && len(c.keys) < t.keysNext {
 				w.by = c
 				c.keys = append(c.keys, w)
 				job.Keys = append(job.Keys, w.key)

@@ -216,7 +216,11 @@ func (r *Run) TooBig(s *Step) *Step {
 	}
 	r.step = nil
 	t := s.table
-	t.rowsNext = max(min(t.rowsNext, len(s.chunk.read.Rows))/2, 1)
+	if s.chunk.keys != nil {
+		t.keysNext = max(min(t.keysNext, len(s.chunk.keys))/2, 1)
+	} else {
+		t.rowsNext = max(min(t.rowsNext, len(s.chunk.read.Rows))/2, 1)
+	}
 	r.discard(s.chunk)
 	return r.Note()
 }

@@ -22,6 +22,7 @@ type table struct {
 	writers       []Writer
 	pause         pause
 	rowsNext      int // of the next chunk; halved when a chunk had to be given up
+	keysNext      int // the same for a chunk of the repair list
 	chunks        int // open ones of it
 	queued        bool
 	entries       entries
@@ -73,7 +74,7 @@ func (p *pause) over(now time.Time) bool { return !now.Before(p.until) }
 func newTable(t Table, rows int) *table {
 	n := &table{
 		Member: t.Member, status: t.Status, replace: t.Replace, sweep: t.Sweep, rows: t.Rows,
-		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, rowsNext: rows, shown: t.Shown, high: t.High,
+		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, rowsNext: rows, keysNext: repairChunk, shown: t.Shown, high: t.High,
 	}
 	for _, k := range t.Repair {
 		n.want(k, 0)
