@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,11 +94,11 @@ func TestPythonSinkInEveryMode(t *testing.T) {
 				p.until("the sink ends", func() bool { return gone(pid) })
 			}
 			p := launch(t, db, args...)
+			p.until("ready", func() bool { code, _ := p.get("/readyz"); return code == 200 })
 			p.until("all rows", func() bool {
 				ids := effects(t, python, file)
 				return len(ids) >= total && ids[len(ids)-1] == total
 			})
-			time.Sleep(100 * time.Millisecond)
 			p.signal(syscall.SIGTERM)
 			require.Equal(t, 0, p.exit())
 			runsForward(t, effects(t, python, file), total, kills, c.repeats)
