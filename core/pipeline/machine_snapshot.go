@@ -186,6 +186,12 @@ func (m *Machine) Order(do func(*incremental.Run) error) (step *incremental.Step
 
 func (m *Machine) sendStep(step *incremental.Step) (Work, bool) {
 	u := m.set.Run.Unit(step)
+	if len(u.Token) > core.ProgressTokenMax { // no store would have to take it, and no start would read it
+		m.flight = nil
+		m.halted = core.NewHalt(core.HaltConfigInvalid, "snapshot", "the progress token has %d bytes, of at most %d: too many tables, or keys that are too long",
+			len(u.Token), core.ProgressTokenMax)
+		return Work{}, false
+	}
 	u.Expected = m.ledger.Confirmable()
 	return Work{Snapshot: u}, true
 }

@@ -116,7 +116,7 @@ func (r *Run) Listed(members []Member, next [16]byte) error {
 	r.listing, r.listPause = false, pause{}
 	if r.state.Listed {
 		r.added(members, next)
-		return nil
+		return r.fits()
 	}
 	r.state.Listed = true
 	for _, m := range members {
@@ -126,10 +126,7 @@ func (r *Run) Listed(members []Member, next [16]byte) error {
 		}
 		r.put(newTable(t, r.set.ChunkRows))
 	}
-	if s := r.encode(&Step{}); len(s.Encode()) > core.ProgressTokenMax/2 {
-		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(members))
-	}
-	return nil
+	return r.fits()
 }
 
 // added compares the publications with what the run knows.

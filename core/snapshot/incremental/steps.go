@@ -117,10 +117,9 @@ func (r *Run) Unit(s *Step) *core.SnapshotUnit {
 	if s.kind == stepLast && s.table.left() || s.kind == stepComplete && r.unfinished() {
 		s.release() // a key came meanwhile: there is more to do first
 	}
-	state := r.encode(s)
 	u := &core.SnapshotUnit{
 		LSN: r.state.Floor, RunID: r.state.RunID, Generation: r.state.Generation,
-		Rows: s.rows, Token: state.Encode(), BackfillComplete: s.kind == stepComplete,
+		Rows: s.rows, Token: r.token(s), BackfillComplete: s.kind == stepComplete,
 	}
 	if s.table != nil {
 		u.Relation = s.table.latest
