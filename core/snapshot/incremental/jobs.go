@@ -150,9 +150,12 @@ func (r *Run) added(members []Member, next [16]byte) {
 			continue
 		}
 		// It was away: what happened to its rows meanwhile was not streamed.
-		t.Member, t.status, t.ranges, t.replace = m, Pending, fresh(m).Ranges, true
+		r.giveUp(t)
+		t.Member, t.status, t.ranges, t.replace, t.seen = m, Pending, fresh(m).Ranges, true, shape{}
+		t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false // of the table as it was
 		t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
 	}
+	r.countUnkeyed()
 	for _, t := range r.tables {
 		if t.status == Done && !present[t.OID] {
 			t.status = Gone
