@@ -105,6 +105,9 @@ func seesAll(s *incremental.Snapshot, received []uint32) bool {
 // name; whether it is the table that is meant, is seen under the snapshot.
 func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incremental.Snapshot, err error) {
 	name := snapshot.QuoteIdentifier(m.Schema) + "." + snapshot.QuoteIdentifier(m.Name)
+	if m.Alone {
+		name = "ONLY " + name
+	}
 	if err := r.exec(ctx, begin+"; SET LOCAL lock_timeout = "+strconv.FormatInt(r.o.LockWait.Milliseconds(), 10)+
 		"; LOCK TABLE "+name+" IN ACCESS SHARE MODE"); err != nil {
 		return s, err

@@ -43,7 +43,7 @@ func (r *Reader) tables(ctx context.Context) ([]*snapshot.Table, error) {
 func member(t *snapshot.Table) incremental.Member {
 	m := incremental.Member{
 		OID: t.Relation.OID, Schema: t.Relation.Schema, Name: t.Relation.Name,
-		Identity: t.Relation.Identity, Filtered: t.Filter != "",
+		Identity: t.Relation.Identity, Filtered: t.Filter != "", Alone: !t.Partitioned,
 	}
 	for _, i := range t.Key {
 		m.Key = append(m.Key, t.Relation.Columns[i].Name)

@@ -15,7 +15,7 @@ func example() *State {
 		Source: Source{SystemIdentifier: "7", Timeline: 2, Database: "d", Slot: "s"},
 		Tables: []Table{
 			{
-				Member: Member{OID: 9, Schema: "a.b", Name: `c"d`, Key: []string{"x", "y"}, KeyTypes: []uint32{23, 25}, KeyCollations: []string{"", "100 2.36"}, Identity: core.IdentityFull, Filtered: true},
+				Member: Member{OID: 9, Schema: "a.b", Name: `c"d`, Key: []string{"x", "y"}, KeyTypes: []uint32{23, 25}, KeyCollations: []string{"", "100 2.36"}, Identity: core.IdentityFull, Filtered: true, Alone: true},
 				Status: Copying, Sweep: true, Suspect: true, Rows: 5,
 				Ranges: []Range{{Hi: Key{"1", ""}}, {Lo: Key{"1", ""}, Hi: Key{"9", "z"}}, {Lo: Key{"9", "z"}}},
 				Repair: []Key{{"4", "k"}},

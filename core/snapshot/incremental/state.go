@@ -79,6 +79,9 @@ type Member struct {
 	KeyCollations []string
 	// Identity is the replica identity.
 	Identity core.ReplicaIdentity
+	// Alone: the table has no partitions below it, and is locked without its children by
+	// inheritance, which are tables of their own.
+	Alone bool
 	// Filtered tables have a row filter: an update can bring a row into it.
 	Filtered bool
 }

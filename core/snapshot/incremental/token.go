@@ -118,7 +118,7 @@ func (w *writer) table(t *Table) {
 	}
 	w.number(uint64(t.Status))
 	w.flags(t.Replace, t.Sweep, t.Suspect)
-	w.flags(t.Filtered, false, false)
+	w.flags(t.Filtered, t.Alone, false)
 	w.number(t.Shown.Min)
 	w.number(t.Shown.Max)
 	w.number(uint64(len(t.Shown.Running)))
@@ -206,7 +206,7 @@ func (r *reader) table() (t Table) {
 	}
 	t.Status = Status(r.upTo(uint64(statusEnd) - 1))
 	t.Replace, t.Sweep, t.Suspect = r.flags()
-	t.Filtered, _, _ = r.flags()
+	t.Filtered, t.Alone, _ = r.flags()
 	t.Shown.Min, t.Shown.Max = r.number(), r.number()
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		t.Shown.Running = append(t.Shown.Running, r.number())
