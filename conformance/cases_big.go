@@ -311,7 +311,7 @@ func dlnMany(t *Trial) {
 		u := s.unit(s.tx(insert(table, 2, "b", i)))
 		r := s.pick(u)
 		q := s.build(u)
-		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.rng.IntN(2000))*time.Microsecond)
+		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(t.rng.Float64()*2*float64(usual)))
 		_, _ = s.post(ctx, u, r, q)
 		if t.has(sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION) && i%4 == 0 {
 			frames := s.large(u.txs[0], 1)

@@ -11,7 +11,7 @@ var mutants2 = []Mutant{
 	{IgnoresUnknownFrame, Full, "ignores a frame that it does not know", []string{"BIG-005"}},
 	{SchemaFrameIsRelation, Full, "counts a schema change frame as a relation frame", []string{"BIG-007"}},
 	{VisibleBeforeCommit, Full, "shows frames of a large transaction before its commit", []string{"IDM-013", "ATM-003", "FNC-003", "BIG-005", "MSG-002"}},
-	{LargeNotSkipped, Full, "applies a large transaction again", []string{"IDM-013", "OPR-002"}},
+	{LargeNotSkipped, Full, "applies a large transaction again", []string{"IDM-013"}},
 	{LargeTwoCommits, Full, "commits the rows of a large transaction, then the position", []string{"ATM-003"}},
 	{ResumeForgotten, Full, "does not store resume_state", []string{"RES-001", "RES-002", "RES-003", "RES-004"}},
 	{ResumeCleared, Full, "forgets resume_state when a unit has none", []string{"RES-002"}},
