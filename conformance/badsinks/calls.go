@@ -90,14 +90,14 @@ func (s *Sink) leak(ctx context.Context, w *writing) error {
 	}
 	counted, _ := s.canceled.LoadOrStore(w.context.GetStreamId(), new(atomic.Int64))
 	n := counted.(*atomic.Int64)
-	if n.Load() > 40 {
+	if n.Load() > 15 {
 		<-ctx.Done()
 		return storeError(ctx.Err())
 	}
 	select {
 	case <-ctx.Done():
 		n.Add(1)
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(5 * time.Millisecond):
 	}
 	return nil
 }
