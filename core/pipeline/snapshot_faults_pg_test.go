@@ -290,7 +290,11 @@ func TestCopyKeepsOthersWaiting(t *testing.T) {
 	<-reached
 	close(gate)
 	two := start(t, o)
-	one.streaming(t)
+	streams := func(r *running) bool { return r.Status().State == pipeline.StateStreaming }
+	require.Eventually(t, func() bool { return streams(one) || streams(two) }, 20*time.Second, time.Millisecond)
+	if streams(two) { // between the copy and the stream nobody holds the slot
+		one, two = two, one
+	}
 	require.Eventually(t, func() bool { return two.Status().State == pipeline.StateStandby }, 20*time.Second, time.Millisecond)
 	alike(t, one, db, sink, "a", "c")
 	require.Len(t, sink.Completed(), 1)

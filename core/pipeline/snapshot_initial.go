@@ -106,7 +106,7 @@ func (s *session) copyAll(ctx context.Context, claimed, at core.LSN, exported *s
 	go func() {
 		defer close(done)
 		defer p.catch("watch", cancel)
-		(&copyWatch{session: s, xmin: exported.Xmin()}).run(watched, cancel)
+		(&copyWatch{session: s, xmin: exported.Xmin()}).run(watched, ctx, cancel)
 	}()
 	defer func() {
 		cancel(errCopyOver)

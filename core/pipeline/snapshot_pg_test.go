@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,4 +194,31 @@ func load(ctx context.Context, conn *pgx.Conn, seed int) (made int) {
 		}
 	}
 	return made
+}
+
+// greeted counts the sessions that begin.
+type greeted struct {
+	*sinktest.Memory
+	sessions atomic.Int64
+}
+
+func (g *greeted) Capabilities(ctx context.Context) (core.Capabilities, error) {
+	g.sessions.Add(1)
+	return g.Memory.Capabilities(ctx)
+}
+
+// TestCopyAndStreamAreOneSession: the end of a short copy cuts off no question that is
+// asked meanwhile, and with it the connection that holds the bootstrap lock.
+func TestCopyAndStreamAreOneSession(t *testing.T) {
+	pg := pgtest.Shared(t, 17)
+	for range 10 {
+		db := pg.Database(t)
+		db.Exec(t, "create table a(id int primary key)", "create publication p for all tables")
+		sink := &greeted{Memory: sinktest.NewMemory()}
+		r := start(t, initial(db, sink))
+		r.streaming(t)
+		require.EqualValues(t, 1, sink.sessions.Load())
+		r.Drain()
+		require.NoError(t, r.wait(t))
+	}
 }

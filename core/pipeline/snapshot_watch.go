@@ -15,10 +15,12 @@ type copyWatch struct {
 	xmin    uint64
 }
 
-// run ends the copy with the first thing that is wrong, or when ctx is done.
-func (w *copyWatch) run(ctx context.Context, end context.CancelCauseFunc) {
+// run ends the copy with the first thing that is wrong, or when ctx is done. Questions are
+// asked under the session's own context: one that was cut off by the end of the copy would
+// take the connection with it that holds the bootstrap lock.
+func (w *copyWatch) run(ctx, session context.Context, end context.CancelCauseFunc) {
 	for {
-		if err := w.look(ctx); err != nil && ctx.Err() == nil {
+		if err := w.look(session); err != nil && ctx.Err() == nil {
 			end(err)
 			return
 		}
