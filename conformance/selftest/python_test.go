@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +38,7 @@ func managedPython(t *testing.T, args ...string) conformance.Options {
 	probe, err := sqlprobe.New(sqlprobe.Options{DSN: "sqlite:" + file})
 	require.NoError(t, err)
 	return conformance.Options{
-		Target: target, Probe: probe, Seed: 11, Effort: conformance.Quick, CrashPoints: 4,
+		Target: target, Probe: probe, Seed: 11, Effort: conformance.Quick, CrashPoints: 2,
 		Crashers: []conformance.Crasher{crashpoint.NewCalls(target, launcher), crashpoint.NewTimed(target)},
 	}
 }
@@ -54,6 +55,9 @@ func judge(t *testing.T, sum *conformance.Summary) {
 	t.Helper()
 	passed := 0
 	for _, r := range sum.Results {
+		if r.Duration > time.Second {
+			t.Logf("%s took %s", r.ID, r.Duration.Round(100*time.Millisecond))
+		}
 		switch r.Verdict {
 		case conformance.Pass:
 			passed++
