@@ -308,6 +308,9 @@ func (s *sink) commitOwned(job *work) error {
 		return &core.Refusal{Reason: core.ReasonCheckpointBehind}
 	}
 	for _, told := range job.told {
+		if w.plan.unfenced { // nothing turns a late call away: what was told stays told
+			told[1] = max(told[1], row.told[told[0]])
+		}
 		row.told[told[0]] = told[1]
 	}
 	if len(job.told) > 0 && !job.large {
