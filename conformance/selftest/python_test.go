@@ -18,9 +18,7 @@ func python(t *testing.T) string {
 	t.Helper()
 	path, err := filepath.Abs("../../examples/python-sink/.venv/bin/python")
 	require.NoError(t, err)
-	if _, err := os.Stat(path); err != nil {
-		t.Skip("the Python environment is not installed: make python")
-	}
+	require.FileExists(t, path, "the Python environment: make python")
 	return path
 }
 
