@@ -23,7 +23,7 @@ func memorySink(slow string) core.Sink {
 	m := sinktest.NewMemory()
 	m.BeforeSnapshot = func(u *core.SnapshotUnit) error {
 		if _, err := os.Stat(slow); err == nil && len(u.Rows) > 0 {
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 		return nil
 	}
@@ -108,6 +108,8 @@ func TestSnapshotCommands(t *testing.T) {
 
 	code, _, errs = p.snapshot("start", "public.orders")
 	require.Equal(t, 0, code, errs)
+	ended := time.AfterFunc(5*time.Second, func() { _ = os.Remove(slow) })
+	defer ended.Stop()
 	code, out, errs = p.snapshot("watch", "-o", "json")
 	require.Equal(t, 0, code, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
