@@ -26,8 +26,8 @@ func (t *Timed) Visit(ctx context.Context, plan conformance.CrashPlan) (conforma
 	m := conformance.CrashMap{Label: plan.Label, Engine: t.Engine(), Sampled: true}
 	whole := plan.Baseline
 	if whole == 0 {
-		began, err := time.Now(), error(nil)
-		if began, err = t.prepared(ctx, plan, 0); err != nil {
+		began, err := t.prepared(ctx, plan, 0)
+		if err != nil {
 			return m, err
 		}
 		if err := plan.Act(ctx, 0); err != nil {

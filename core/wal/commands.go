@@ -116,6 +116,7 @@ func (c *Conn) Check(ctx context.Context) error {
 	if err := c.commandable(); err != nil {
 		return err
 	}
+	//lint:ignore SA1019 what is recommended instead sends a query, which would end an exported snapshot
 	return classify(ctx, phaseCommand, c.pg.CheckConn())
 }
 

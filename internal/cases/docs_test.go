@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	listed = regexp.MustCompile("(?m)^\\| ([A-Z]\\d\\d) \\|[^|]+\\|[^|]+\\| ([^|]+) \\|$")
+	listed = regexp.MustCompile(`(?m)^\| ([A-Z]\d\d) \|[^|]+\|[^|]+\| ([^|]+) \|$`)
 	named  = regexp.MustCompile("`([^`]+)`")
 	tested = regexp.MustCompile(`(?m)^func (Test([A-Z]\d\d)[A-Z]\w*)\(`)
 )

@@ -1,7 +1,6 @@
 package incremental_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -297,7 +296,7 @@ func TestRandomSchedules(t *testing.T) {
 		counts.Holes += c.Holes
 		counts.Discarded += c.Discarded
 	}
-	t.Log(fmt.Sprintf("%+v", counts))
+	t.Logf("%+v", counts)
 	if last-first > 1 {
 		require.NotZero(t, counts.Merged)
 		require.NotZero(t, counts.Dropped)

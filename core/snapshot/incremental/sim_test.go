@@ -194,7 +194,6 @@ type world struct {
 	mirror  sinktest.Mirror
 	token   []byte
 	durable int // transactions
-	again   bool
 
 	// The sidecar.
 	run      *incremental.Run
