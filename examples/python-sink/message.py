@@ -4,6 +4,7 @@ One that was written outside of a transaction is a unit of its own, and its LSN 
 position. Those inside of a transaction stand among the changes of it, each at its ordinal.
 """
 
+from errors import broken
 from sink.v1 import types_pb2 as types
 
 # The bytes as they were sent; an LSN uses all 64 bits and is text.
@@ -26,4 +27,6 @@ class Messages:
         """Those among the changes of a transaction, or of a part that begins at this place."""
         for ordinal, change in enumerate(part.changes, first):
             if change.op == types.CHANGE_OP_MESSAGE:
+                if not change.HasField("message"):
+                    raise broken("a message of nothing")
                 self.keep(call, commit_lsn or part.commit_lsn, ordinal, change.message)

@@ -365,7 +365,7 @@ class TestBroken:
         t.Change(op=t.CHANGE_OP_DELETE, new_row=row([1, 2, 3])),
         t.Change(op=t.CHANGE_OP_UNSPECIFIED, new_row=row([1, 2, 3])),
         t.Change(op=77, new_row=row([1, 2, 3])),
-        t.Change(op=t.CHANGE_OP_MESSAGE, message=t.LogicalMessage(transactional=True)),
+        t.Change(op=t.CHANGE_OP_MESSAGE),
         t.Change(op=t.CHANGE_OP_INSERT, new_row=t.Row(kinds="ttb", values=[b"1", b"2", b"3"])),
         t.Change(op=t.CHANGE_OP_INSERT, new_row=t.Row(kinds="ttl", values=[b"1", b"2", b"3"])),
         t.Change(op=t.CHANGE_OP_INSERT, new_row=t.Row(kinds="ttt", values=[b"1", b"2"])),
