@@ -32,7 +32,8 @@ def served(example, tmp_path):
     server, sink = example.serve(listen, path)
     yield listen, path, sink
     server.stop(grace=None).wait()
-    sink.store.db.close()
+    with sink.store.lock:  # a handler whose call was cut off may still be in SQLite
+        sink.store.db.close()
 
 
 @pytest.fixture
