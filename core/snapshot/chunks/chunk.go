@@ -59,9 +59,10 @@ func (r *Reader) chunk(ctx context.Context, job incremental.Job) (incremental.Re
 // seen are committed: so this ends.
 func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Table, incremental.Snapshot, error) {
 	var shown incremental.Snapshot
+	var held map[uint32]bool
 	for wait := unseenMin; ; wait = min(2*wait, unseenMax) {
 		var err error
-		if shown, err = r.locked(ctx, job.Table); err != nil {
+		if shown, held, err = r.locked(ctx, job.Table); err != nil {
 			return nil, shown, err
 		}
 		if seesAll(&shown, job.Received) {
@@ -88,6 +89,11 @@ func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Tab
 	if now := member(t); !now.Same(job.Table) {
 		return nil, shown, ErrAgain // its bounds are of another order; another look will find that
 	}
+	for _, leaf := range t.Leaves {
+		if held != nil && !held[leaf.OID] {
+			return nil, shown, ErrAgain // a partition that came between the locks and the snapshot
+		}
+	}
 	return t, shown, t.Refusal()
 }
 
@@ -103,26 +109,28 @@ func seesAll(s *incremental.Snapshot, received []uint32) bool {
 // locked begins a transaction, locks the table, and then takes the snapshot: what rewrites
 // or truncates the table waits from before the snapshot to behind the read. The lock is by
 // name; whether it is the table that is meant, is seen under the snapshot.
-func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incremental.Snapshot, err error) {
-	name := snapshot.QuoteIdentifier(m.Schema) + "." + snapshot.QuoteIdentifier(m.Name)
-	if m.Alone {
-		name = "ONLY " + name
-	}
-	if err := r.exec(ctx, begin+"; SET LOCAL lock_timeout = "+strconv.FormatInt(r.o.LockWait.Milliseconds(), 10)+
-		"; LOCK TABLE "+name+" IN ACCESS SHARE MODE"); err != nil {
-		return s, err
+func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incremental.Snapshot, held map[uint32]bool, err error) {
+	tables, err := r.lockTable(ctx, m)
+	if err != nil {
+		return s, held, err
 	}
 	_ = failpoint.Hit(failpoint.ChunkLocked)
 	row, err := r.one(ctx, `SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(),
  CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END,
  (SELECT system_identifier FROM pg_catalog.pg_control_system())`, 4)
 	if err != nil {
-		return s, err
+		return s, held, err
 	}
 	if row[1] != "f" || row[3] != r.o.SystemIdentifier || !strings.HasPrefix(row[2], fmt.Sprintf("%08X", r.o.Timeline)) {
-		return s, ErrElsewhere
+		return s, held, ErrElsewhere
 	}
-	return parsed(row[0])
+	if tables != nil {
+		if held, err = r.holds(ctx, m, tables); err != nil {
+			return s, held, err
+		}
+	}
+	s, err = parsed(row[0])
+	return s, held, err
 }
 
 // Rows of one FETCH: the first brings few, since nothing is known of their size.

@@ -33,6 +33,10 @@ type Reader struct {
 	keys  map[uint32][]keyColumn // by index
 	block uint64                 // bytes of a page of WAL
 	file  uint64                 // and of a segment
+
+	byColumns  map[uint32]bool // tables that LOCK TABLE was refused of
+	locks      map[uint32]lock // of the connection
+	statements int             // that were prepared
 }
 
 // New connects to nothing; the first job does.
@@ -44,7 +48,7 @@ func New(o Options) *Reader {
 	if o.LockWait <= 0 {
 		o.LockWait = lockWait
 	}
-	return &Reader{o: o, keys: map[uint32][]keyColumn{}}
+	return &Reader{o: o, keys: map[uint32][]keyColumn{}, byColumns: map[uint32]bool{}}
 }
 
 // Close ends the connection.
@@ -128,7 +132,7 @@ func (r *Reader) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.conn = conn
+	r.conn, r.locks = conn, map[uint32]lock{}
 	row, err := r.one(ctx, `SELECT pg_catalog.current_setting('wal_block_size'), (SELECT setting::int8
  * CASE unit WHEN '8kB' THEN 8192 WHEN 'MB' THEN 1048576 WHEN 'kB' THEN 1024 ELSE 1 END FROM pg_catalog.pg_settings WHERE name = 'wal_segment_size')`, 2)
 	if err != nil {
