@@ -69,15 +69,15 @@ func (u union) table(f *facts, major int) (*Table, error) {
 	t := &Table{
 		Relation: core.Relation{OID: f.oid, Schema: f.schema, Name: f.name, Identity: f.identity, Columns: make([]core.Column, 0, len(columns))},
 		Filter:   u.filter(), Partitioned: f.partitioned, Leaves: f.leaves,
-		RowSecurity: f.rowSecurity, Readable: true,
+		RowSecurity: f.rowSecurity,
 	}
 	for _, a := range columns {
 		t.Relation.Columns = append(t.Relation.Columns, core.Column{
 			Name: a.name, TypeOID: a.typeOID, TypeModifier: a.modifier,
 			Identity: f.identity == core.IdentityFull || slices.Contains(f.streamedKey(), a.number),
 		})
-		t.Readable = t.Readable && a.readable
 	}
+	t.Missing = f.missing(columns)
 	t.Key, t.KeyIndex = f.key(columns)
 	for _, i := range t.Key {
 		t.KeyCollations = append(t.KeyCollations, columns[i].collation)
@@ -109,9 +109,13 @@ type facts struct {
 	identity     core.ReplicaIdentity
 	partitioned  bool
 	rowSecurity  bool
-	attributes   []attribute
-	indexes      []index
-	leaves       []Leaf
+	// What the role may do, whose name is role: use the schema, and read which partition a
+	// row of a root is in.
+	schemaUsable, originReadable bool
+	role                         string
+	attributes                   []attribute
+	indexes                      []index
+	leaves                       []Leaf
 }
 
 // streamedKey is the columns that the stream flags under DEFAULT and INDEX.

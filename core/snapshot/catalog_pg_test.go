@@ -43,7 +43,8 @@ func TestConflictingColumns(t *testing.T) {
 	}
 }
 
-// TestRightsAreSeen: policies and missing rights are noticed before anything is read.
+// TestRightsAreSeen: policies and missing rights are noticed before anything is read, and what
+// they are told to be mended by mends them.
 func TestRightsAreSeen(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
@@ -51,8 +52,10 @@ func TestRightsAreSeen(t *testing.T) {
 		db.Exec(t, `CREATE ROLE `+role+` LOGIN`, `CREATE TABLE guarded (a int)`, `ALTER TABLE guarded ENABLE ROW LEVEL SECURITY`,
 			`CREATE TABLE open (a int, b int)`, `CREATE TABLE partly (a int, b int)`, `CREATE TABLE closed (a int)`,
 			`CREATE TABLE root (a int) PARTITION BY LIST (a)`, `CREATE TABLE leaf PARTITION OF root DEFAULT`,
-			`INSERT INTO root VALUES (1), (2)`, `INSERT INTO partly VALUES (1, 2)`,
-			`GRANT SELECT ON guarded, open, root TO `+role, `GRANT SELECT (a) ON partly TO `+role,
+			`CREATE TABLE columns (a int) PARTITION BY LIST (a)`, `CREATE TABLE one PARTITION OF columns DEFAULT`,
+			`CREATE SCHEMA "s.x"`, `CREATE TABLE "s.x".hidden (a int)`, `GRANT SELECT ON "s.x".hidden TO `+role,
+			`INSERT INTO root VALUES (1), (2)`, `INSERT INTO columns VALUES (1), (2)`, `INSERT INTO partly VALUES (1, 2)`,
+			`GRANT SELECT ON guarded, open, root TO `+role, `GRANT SELECT (a) ON partly, columns TO `+role,
 			`CREATE PUBLICATION p FOR ALL TABLES WITH (publish_via_partition_root)`)
 		t.Cleanup(func() { db.Exec(t, `DROP OWNED BY `+role, `DROP ROLE `+role) })
 		conn := plain(t, wal.Options{DSN: db.DSN})
@@ -60,16 +63,28 @@ func TestRightsAreSeen(t *testing.T) {
 		require.NoError(t, err)
 		tables, err := snapshot.Tables(bounded(t), conn, []string{"p"})
 		require.NoError(t, err)
-		type rights struct{ rowSecurity, readable bool }
-		seen := map[string]rights{}
+		quoted := `"` + role + `"`
+		missing := map[string][]string{
+			"partly": {`GRANT SELECT ("b") ON "public"."partly" TO ` + quoted}, "closed": {`GRANT SELECT ON "public"."closed" TO ` + quoted},
+			"columns": {`GRANT SELECT (tableoid) ON "public"."columns" TO ` + quoted}, "hidden": {`GRANT USAGE ON SCHEMA "s.x" TO ` + quoted},
+		}
 		for _, table := range tables {
-			seen[table.Relation.Name] = rights{table.RowSecurity, table.Readable}
-			if table.Relation.Name == "root" {
-				require.Len(t, copied(t, conn, table, 1), 2, "a leaf that may not be read is read through its root")
+			name := table.Relation.Name
+			require.Equal(t, name == "guarded", table.RowSecurity)
+			require.Equal(t, missing[name], table.Missing, name)
+			for _, grant := range table.Missing {
+				require.ErrorContains(t, table.Refusal(), grant)
+				db.Exec(t, grant)
 			}
 		}
-		require.Equal(t, map[string]rights{
-			"guarded": {true, true}, "open": {false, true}, "partly": {false, false}, "closed": {false, false}, "root": {false, true},
-		}, seen)
+		tables, err = snapshot.Tables(bounded(t), conn, []string{"p"})
+		require.NoError(t, err)
+		for _, table := range tables {
+			require.Empty(t, table.Missing)
+			if name := table.Relation.Name; name != "guarded" {
+				rows := map[string]int{"root": 2, "columns": 2, "partly": 1}[name]
+				require.Len(t, copied(t, conn, table, 1), rows, "a leaf that may not be read is read through its root")
+			}
+		}
 	})
 }

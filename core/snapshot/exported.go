@@ -251,19 +251,3 @@ UNION ALL SELECT 'r' || c.oid, c.relname, (SELECT pg_catalog.string_agg(pg_catal
  WHERE r.prrelid = c.oid AND p.pubname IN (` + strings.Join(names, ", ") + `))
 FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384`
 }
-
-// Refusal is the halt that forbids to read the table, or nil.
-func (t *Table) Refusal() error {
-	var halt *core.Halt
-	switch {
-	case !t.Readable:
-		halt = core.NewHalt(core.HaltSourceRights, "snapshot", "the role may not SELECT all columns that are published")
-	case t.RowSecurity:
-		halt = core.NewHalt(core.HaltSourceRights, "snapshot",
-			"row level security would hide rows from this role: it needs BYPASSRLS, or to own the table")
-	default:
-		return nil
-	}
-	halt.Relation = t.String()
-	return halt
-}

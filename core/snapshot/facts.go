@@ -31,7 +31,7 @@ func readFacts(ctx context.Context, conn Querier, oids []string, major int) (map
 		width int
 		take  func(f *facts, row []string) error
 	}{
-		{relationSQL(list), 7, (*facts).takeRelation},
+		{relationSQL(list), 9, (*facts).takeRelation},
 		{attributeSQL(list, major), 8, (*facts).takeAttribute},
 		{indexSQL(list), 5, (*facts).takeIndex},
 		{leafSQL(list), 10, (*facts).takeLeaf},
@@ -60,9 +60,12 @@ func readFacts(ctx context.Context, conn Querier, oids []string, major int) (map
 	return all, nil
 }
 
+// relationSQL: the rows of a root are read by the partition that they are in, which is a column
+// of its own to the server's rights.
 func relationSQL(list string) string {
 	return `SELECT c.oid, n.nspname, c.relname, c.relreplident, c.relkind = 'p',
- coalesce(pg_catalog.row_security_active(c.oid), false), c.oid
+ coalesce(pg_catalog.row_security_active(c.oid), false), coalesce(pg_catalog.has_schema_privilege(n.oid, 'USAGE'), true),
+ c.relkind <> 'p' OR coalesce(pg_catalog.has_column_privilege(c.oid, 'tableoid', 'SELECT'), true), current_user
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE c.oid IN (` + list + `)`
 }
 
@@ -72,6 +75,7 @@ func (f *facts) takeRelation(row []string) (err error) {
 	}
 	f.schema, f.name, f.identity = row[1], row[2], core.ReplicaIdentity(row[3][0])
 	f.partitioned, f.rowSecurity = row[4] == "t", row[5] == "t"
+	f.schemaUsable, f.originReadable, f.role = row[6] == "t", row[7] == "t", row[8]
 	return nil
 }
 

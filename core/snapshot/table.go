@@ -32,8 +32,9 @@ type Table struct {
 	// RowSecurity is true when policies would hide rows from this role: reading then
 	// fails instead of leaving rows out.
 	RowSecurity bool
-	// Readable is false when this role may not SELECT all streamed columns.
-	Readable bool
+	// Missing is the statements that give this role the rights to read the rows; none where
+	// it may.
+	Missing []string
 }
 
 // Leaf is a relation with rows of its own.

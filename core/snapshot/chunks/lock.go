@@ -65,25 +65,30 @@ func answered(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// lockDescribed locks by describing. A statement whose table was altered is made anew by
-// that, under a snapshot that comes too early: then the isolation level cannot be set any
-// more, and the server says so.
+// lockDescribed locks by describing.
 func (r *Reader) lockDescribed(ctx context.Context, m incremental.Member) ([]string, error) {
 	l, err := r.prepared(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; "+r.lockTimeout("LOCAL ")); err != nil {
-		return nil, err
-	}
-	if err := r.describe(ctx, l.name); err != nil {
-		return nil, err
-	}
-	err = r.exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-	if answered(err, queryBefore) {
-		return nil, ErrAgain
+	if err == nil {
+		err = r.lockBy(ctx, l)
 	}
 	return l.oids, err
+}
+
+// lockBy begins the transaction. A statement whose table was altered is made anew when it is
+// described, under a snapshot that comes too early: then the isolation level cannot be set
+// any more, and the server says so.
+func (r *Reader) lockBy(ctx context.Context, l lock) error {
+	if err := r.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; "+r.lockTimeout("LOCAL ")); err != nil {
+		return err
+	}
+	if err := r.describe(ctx, l.name); err != nil {
+		return err
+	}
+	err := r.exec(ctx, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+	if answered(err, queryBefore) {
+		return ErrAgain
+	}
+	return err
 }
 
 // holds asks which locks there are. It is asked before anything else touches the tables: so
