@@ -74,7 +74,10 @@ func fncLarge(t *Trial) {
 	tx := s.tx(insert(table, 2, "b", null), insert(table, 3, "c", null))
 	frames := s.large(tx, 1)
 	_, err := t.sendFrames(t.ctx, func() { pause(t.ctx, 20); s.takeOver() }, frames...)
-	t.mustRefuse("the commit of a transaction that was claimed away", err, codes.FailedPrecondition, "FENCED")
+	// A sink may give way before the claim is stored: then it cannot know yet that it is fenced.
+	if refusal(err).Code != codes.Aborted {
+		t.mustRefuse("the commit of a transaction that was claimed away", err, codes.FailedPrecondition, "FENCED")
+	}
 	t.verify("after a commit of an old epoch")
 	s.deliverLarge(tx, 2)
 	t.verify("after the same transaction under the epoch that rules")
@@ -106,6 +109,7 @@ func fncRestart(t *Trial) {
 
 func fncSender(t *Trial) {
 	s := t.stream()
+	s.claim()
 	s.settle(s.idle())
 	for range 2 {
 		r, err := s.tryClaim(t.ctx, s.epoch, s.sender)
@@ -120,8 +124,8 @@ func fncSender(t *Trial) {
 		}
 		_, err = s.tryClaim(t.ctx, s.epoch, t.bytes(sinkv1.IDBytes))
 		t.mustRefuse("a claim of the stored epoch by another sender", err, codes.FailedPrecondition, "FENCED")
-		_, err = s.tryClaim(t.ctx, 0, s.sender)
-		t.mustRefuse("a claim of epoch 0", err, codes.FailedPrecondition, "FENCED")
+		_, err = s.tryClaim(t.ctx, s.epoch-1, s.sender)
+		t.mustRefuse("a claim of a lower epoch", err, codes.FailedPrecondition, "FENCED")
 	}
 	s.settle(s.idle())
 }

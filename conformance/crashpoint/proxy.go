@@ -61,14 +61,20 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// SetDown loses every connection and takes no new one, or takes them again.
-func (p *Proxy) SetDown(down bool) {
+// Shut loses every connection and takes no new one, as if the database were away. What it
+// was told before, it does.
+func (p *Proxy) Shut() {
 	p.mu.Lock()
-	p.down = down
+	p.down = true
 	p.mu.Unlock()
-	if down {
-		p.cut()
-	}
+	p.cut()
+}
+
+// Open takes connections again.
+func (p *Proxy) Open() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = false
 }
 
 // Engine is "proxy".

@@ -156,12 +156,12 @@ func TestADatabaseThatIsAwayComesBack(t *testing.T) {
 	fmt.Fprintln(conn, "b 2")
 	_, err = bufio.NewReader(conn).ReadString('\n')
 	require.NoError(t, err)
-	p.SetDown(true)
+	p.Shut()
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, io.EOF) // lost, and not ended
 	require.Error(t, c.tell("c 3"))
-	p.SetDown(false)
+	p.Open()
 	require.NoError(t, c.tell("d 4"))
 	require.Equal(t, []string{"1", "2", "", "4"}, []string{d.get("a"), d.get("b"), d.get("c"), d.get("d")})
 }

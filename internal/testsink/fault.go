@@ -32,6 +32,12 @@ func notDone(err error) error {
 	if said.ConstraintName == "stream_pkey" {
 		return &core.Refusal{Reason: core.ReasonNotReady, Text: "another claim made the row", RetryAfter: retryPause}
 	}
+	switch said.Code {
+	case "22021": // text in no encoding, or with a zero byte
+		return &core.Refusal{Reason: core.ReasonValueUnrepresentable, Text: "the destination says " + said.Code}
+	case "54011": // more columns than a table has
+		return &core.Refusal{Reason: core.ReasonSchemaDeclined, Text: "the destination says " + said.Code}
+	}
 	switch said.Code[:2] {
 	case "08", "25", "40", "53", "55", "57", "58":
 		return &core.Refusal{Reason: core.ReasonNotReady, Text: "the destination says " + said.Code, RetryAfter: retryPause}

@@ -38,7 +38,7 @@ func TestMessages(t *testing.T) {
 		r.tx(4, 0)
 		r.arrived(1, 4)
 		require.NoError(t, r.log().Once())
-		require.Equal(t, []string{"in one 0", "out \\x00ff -", "in two 1", "in three 1", "out \\x -"}, r.list(`SELECT prefix || ' ' || CASE WHEN prefix = 'in' THEN convert_from(content, 'UTF8') ELSE content::text END
+		require.Equal(t, []string{"in one 0", "out \\x00ff -", "in two 1", "in three 1", "out \\x -"}, r.list(`SELECT convert_from(prefix, 'UTF8') || ' ' || CASE WHEN prefix = 'in' THEN convert_from(content, 'UTF8') ELSE content::text END
 				|| ' ' || coalesce(ordinal::text, '-') FROM testsink.message ORDER BY seq`))
 		// A message stands between the changes around it.
 		require.Equal(t, []string{"0", "message", "2", "3"}, r.list(`WITH at AS (SELECT commit_lsn AS third FROM testsink.message WHERE prefix = 'in' ORDER BY seq OFFSET 2)
@@ -47,7 +47,7 @@ func TestMessages(t *testing.T) {
 		// Messages and transactions share one order.
 		require.Equal(t, []string{"tx", "out", "tx", "tx", "out", "tx"}, r.list(`SELECT what FROM (
 			SELECT min(seq) AS seq, 'tx' AS what FROM testsink.log GROUP BY commit_lsn
-			UNION ALL SELECT seq, prefix FROM testsink.message WHERE commit_lsn IS NULL) a ORDER BY seq`))
+			UNION ALL SELECT seq, convert_from(prefix, 'UTF8') FROM testsink.message WHERE commit_lsn IS NULL) a ORDER BY seq`))
 		r.drain()
 		r.settled()
 	})

@@ -122,7 +122,7 @@ var ownTables = []string{
 	ordinal bigint NOT NULL, op text NOT NULL, relation text, payload text NOT NULL, inserted_by int NOT NULL, run bytea)`,
 	`CREATE TABLE IF NOT EXISTS testsink.message (
 	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, lsn pg_lsn NOT NULL,
-	commit_lsn pg_lsn, ordinal bigint, prefix text NOT NULL, content bytea NOT NULL, inserted_by int NOT NULL)`,
+	commit_lsn pg_lsn, ordinal bigint, prefix bytea NOT NULL, content bytea NOT NULL, inserted_by int NOT NULL)`,
 	`CREATE TABLE IF NOT EXISTS testsink.snapshot (stream text PRIMARY KEY, generation bigint NOT NULL, token bytea)`,
 	`CREATE TABLE IF NOT EXISTS testsink.chunk (
 	seq bigint NOT NULL DEFAULT nextval('testsink.seq'), stream text NOT NULL, run bytea NOT NULL, generation bigint NOT NULL,

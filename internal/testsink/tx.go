@@ -34,15 +34,16 @@ type tx struct {
 	args   arguments
 }
 
-type counts struct{ inserted, updated, deleted, truncated uint64 }
+type counts struct{ inserted, updated, truncated uint64 }
 
-// Counts is what was applied.
+// Counts is what was applied. Deletes are not counted: how many rows were there is known only
+// when the group of statements has come back.
 func (t *tx) Counts() core.Counts {
 	if t.copied {
 		return core.Counts{}
 	}
 	c := &t.counts
-	return core.Counts{Inserted: &c.inserted, Updated: &c.updated, Deleted: &c.deleted, Truncated: &c.truncated}
+	return core.Counts{Inserted: &c.inserted, Updated: &c.updated, Truncated: &c.truncated}
 }
 
 // begin queues BEGIN once.
@@ -309,10 +310,8 @@ func (t *tx) change(from *core.Transaction, ordinal uint64, c *core.Change) erro
 		t.counts.inserted++
 	case core.OpUpdate:
 		t.counts.updated++
-	case core.OpDelete:
-		t.counts.deleted++
 	case core.OpTruncate:
-		t.counts.truncated++
+		t.counts.truncated += uint64(len(c.Truncate.Relations))
 	}
 	if kind.mirror() {
 		return t.mirror(c)
@@ -339,7 +338,7 @@ func (t *tx) message(m *core.Message, commit *core.LSN, ordinal uint64) error {
 		t.args.position(*commit)
 		t.args.number(int64(ordinal))
 	}
-	t.args.text(string(m.Prefix))
+	t.args.bytea(append([]byte{}, m.Prefix...))
 	t.args.bytea(append([]byte{}, m.Content...))
 	t.args.number(int64(os.Getpid()))
 	return t.queue(messageSQL)
