@@ -131,9 +131,6 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	if p.options.Snapshot != checkpoint.SnapshotIncremental {
 		return nil, s.leavesNoCopy(ctx)
 	}
-	if s.recovery {
-		return nil, core.NewHalt(core.HaltConfigInvalid, "snapshot", "snapshot: incremental reads from a primary; this source is a standby")
-	}
 	state, err := s.progress(ctx)
 	if err != nil {
 		return nil, err
@@ -151,7 +148,9 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	limits := s.caps.Limits.Resolved()
 	run := incremental.New(*state, incremental.Settings{
 		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
+		Standby: s.recovery,
 	}, time.Now())
+	run.Frontier(claimed) // what ends at or below it is done
 	if run.Active() {
 		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))
 	}

@@ -52,10 +52,14 @@ func (s *session) newReaders(run *incremental.Run) *readers {
 	}
 	p := s.pipeline
 	r := &readers{requests: p.requests, running: run.Active()}
+	var standby *chunks.Standby
+	if s.recovery {
+		standby = &chunks.Standby{Slot: s.source.Slot, PID: s.holder}
+	}
 	for range p.options.Copy.Connections {
 		r.all = append(r.all, chunks.New(chunks.Options{
 			Source:       snapshot.Source{Open: wal.PlainOpener(p.options.Source), Classify: wal.ClassifyPlain},
-			Publications: p.options.Source.Publications, SystemIdentifier: s.source.SystemIdentifier, Timeline: s.source.Timeline,
+			Publications: p.options.Source.Publications, SystemIdentifier: s.source.SystemIdentifier, Timeline: s.source.Timeline, Standby: standby,
 			Describe: func(ctx context.Context, r *core.Relation) {
 				ask, cancel := context.WithTimeout(ctx, describeTimeout)
 				defer cancel()
@@ -198,68 +202,6 @@ func (l *loop) runDeadline(deadline time.Time) time.Time {
 		}
 	}
 	return deadline
-}
-
-// showBegun shows a run of before that is not over, once.
-func (l *loop) showBegun() {
-	run := l.machine.set.Run
-	if l.copyShown.IsZero() && (run.Active() || run.Paused()) && len(run.Tables()) > 0 {
-		l.showTables()
-	}
-}
-
-// showRun shows how far the run is, and tells its end. It is called behind every answer.
-func (l *loop) showRun(step *incremental.Step) {
-	defer l.stored(step) // whoever asked for it sees it
-	if step == nil {
-		return
-	}
-	run := l.machine.set.Run
-	l.readers.running = l.readers.running || run.Active()
-	if run.Active() && !l.asked(step) && time.Since(l.copyShown) < copyShowInterval {
-		return
-	}
-	l.showTables()
-}
-
-func (l *loop) showTables() {
-	p, run := l.session.pipeline, l.machine.set.Run
-	over := !run.Active() && !run.Paused()
-	l.copyShown = time.Now()
-	var tables []TableProgress
-	var rows int64
-	for _, t := range run.Tables() {
-		state := TableCopying
-		switch {
-		case t.Status == incremental.Pending:
-			state = TablePending
-		case t.Status == incremental.Cancelled:
-			state = TablePartial
-		case t.Status.Finished():
-			state = t.Status.String()
-		}
-		tables = append(tables, TableProgress{Schema: t.Schema, Table: t.Name, State: state, Rows: int64(t.Rows), EstimatedRows: -1})
-		rows += int64(t.Rows)
-	}
-	waiting := ""
-	if table, writers := run.Waits(); len(writers) > 0 {
-		waiting = "transactions that were open when the copy of " + table + " began: " + writers[0].Who
-	}
-	p.showCopy(func(c *CopyStatus) {
-		c.Kind, c.Phase, c.Tables, c.Rows, c.Waiting = "incremental", CopyRuns, tables, rows, waiting
-		switch {
-		case over:
-			c.Phase = CopyDone
-		case run.Paused():
-			c.Phase = CopyPaused
-		}
-	})
-	if over && l.readers.running {
-		l.readers.running = false
-		count := run.Counts()
-		p.log.Info("snapshot complete", "tables", len(tables), "rows", rows, "chunks", count.Chunks, "discarded", count.Discarded,
-			"merged", count.Merged, "dropped", count.Dropped)
-	}
 }
 
 // found takes what a reader brings.

@@ -42,11 +42,7 @@ func (r *Reader) chunk(ctx context.Context, job incremental.Job) (incremental.Re
 		return found, err
 	}
 	_ = failpoint.Hit(failpoint.ChunkSelected)
-	row, err := r.one(ctx, "SELECT pg_catalog.pg_current_wal_insert_lsn()", 1)
-	if err != nil {
-		return found, err
-	}
-	high, err := lsn(row[0])
+	high, err := r.end(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -61,6 +57,9 @@ func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Tab
 	var shown incremental.Snapshot
 	var held map[uint32]bool
 	for wait := unseenMin; ; wait = min(2*wait, unseenMax) {
+		if err := r.replayed(ctx, job.Replayed); err != nil {
+			return nil, shown, err
+		}
 		var err error
 		if shown, held, err = r.locked(ctx, job.Table); err != nil {
 			return nil, shown, err
@@ -115,6 +114,10 @@ func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incrementa
 		return s, held, err
 	}
 	_ = failpoint.Hit(failpoint.ChunkLocked)
+	if r.o.Standby != nil {
+		s, err = r.shown(ctx)
+		return over(s), held, err
+	}
 	row, err := r.one(ctx, `SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(),
  CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END,
  (SELECT system_identifier FROM pg_catalog.pg_control_system())`, 4)

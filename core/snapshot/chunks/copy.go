@@ -12,6 +12,9 @@ import (
 // behind the snapshot: nothing that the snapshot shows ends above it.
 func (r *Reader) copy(ctx context.Context, job incremental.Job, hand func(context.Context, Result) error) (incremental.Read, error) {
 	found := incremental.Read{ID: job.ID}
+	if err := r.refuseUnkeyed(job.Table); err != nil {
+		return found, err
+	}
 	t, shown, err := r.seeing(ctx, job)
 	if err != nil {
 		return found, err

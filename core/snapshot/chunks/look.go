@@ -95,6 +95,10 @@ func (r *Reader) look(ctx context.Context, job incremental.Job) (incremental.Loo
 // of it, or on a table above it. Locks go after visibility: a transaction that is not
 // listed and had written is visible to every later snapshot.
 func (r *Reader) writers(ctx context.Context, oid uint32) ([]incremental.Writer, error) {
+	if r.o.Standby != nil { // its pg_locks does not have them
+		s, err := r.shown(ctx)
+		return running(s), err
+	}
 	table := strconv.FormatUint(uint64(oid), 10)
 	rows, err := r.rows(ctx, `WITH family AS (SELECT `+table+`::oid AS oid
  UNION SELECT relid::oid FROM pg_catalog.pg_partition_tree(`+table+`)

@@ -20,6 +20,8 @@ type Options struct {
 	// server would not fit to it.
 	SystemIdentifier string
 	Timeline         uint32
+	// Standby is set where the stream reads from one.
+	Standby *Standby
 	// Describe fills in what only the catalog knows of a relation.
 	Describe func(context.Context, *core.Relation)
 	// LockWait bounds how long a chunk waits for somebody who changes its table.
@@ -98,10 +100,7 @@ func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result, han
 	case incremental.JobLook:
 		found.Look, err = r.look(ctx, job)
 	case incremental.JobSnapshot:
-		var row []string
-		if row, err = r.one(ctx, "SELECT pg_catalog.pg_current_snapshot()", 1); err == nil {
-			found.Snapshot, err = parsed(row[0])
-		}
+		found.Snapshot, err = r.snapshot(ctx)
 	case incremental.JobChunk:
 		found.Read, err = r.chunk(ctx, job)
 	case incremental.JobCopy:

@@ -35,6 +35,8 @@ type Job struct {
 	Rows, Bytes int
 	// Received are the transactions that the snapshot must show.
 	Received []uint32
+	// Replayed is what a standby must have replayed before the snapshot, instead.
+	Replayed core.LSN
 }
 
 // Writer is a transaction that may have written a table before it was looked at.
@@ -263,7 +265,7 @@ func (r *Run) open() (Job, bool) {
 	}
 	job := Job{
 		Kind: JobChunk, ID: c.id, Table: t.Member, Rows: c.rows, Bytes: r.set.ChunkBytes,
-		Received: append([]uint32(nil), r.unproven...),
+		Received: append([]uint32(nil), r.unproven...), Replayed: r.frontier,
 	}
 	if len(t.ranges) > 0 {
 		c.span, t.ranges = t.ranges[0], t.ranges[1:]

@@ -26,6 +26,15 @@ type piece struct {
 
 func (t *table) keyed() bool { return len(t.Key) > 0 }
 
+// Unkeyed is the halt for a table that cannot be copied: a standby does not tell which
+// transactions its snapshots show, so nothing could be stripped for sure.
+func Unkeyed(m Member) *core.Halt {
+	halt := core.NewHalt(core.HaltConfigInvalid, "snapshot",
+		"the source is a standby, and a table without a key is copied from a primary alone: give it a key, take it out of the publication, or read from the primary")
+	halt.Relation = m.String()
+	return halt
+}
+
 // detached reports that the stream's part of a table does not go out.
 func (t *table) detached() bool { return !t.keyed() && !t.status.Finished() }
 

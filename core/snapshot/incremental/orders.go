@@ -39,6 +39,11 @@ func (r *Run) Again(names []string, replace bool, next [16]byte) ([]Member, erro
 	case !r.state.Complete:
 		return nil, refuse("a copy of %s is running, and there is one at a time; wait for its end or cancel it", r.left())
 	}
+	for _, t := range again {
+		if r.set.Standby && !t.keyed() {
+			return nil, refuse("%s has no key: it can be copied from a primary, and the source is a standby", t.Quoted())
+		}
+	}
 	r.state.RunID, r.state.Kind = next, KindAgain
 	r.state.Generation++
 	r.activate()

@@ -24,6 +24,9 @@ type Settings struct {
 	// ChunkRows and ChunkBytes bound what one chunk reads; the first row is taken whatever
 	// its size. Open bounds the chunks that are read or wait at one time.
 	ChunkRows, ChunkBytes, Open int
+	// Standby: the source is one. What it streams is visible there, so no transaction has
+	// to be proven; and who writes a table is not known.
+	Standby bool
 }
 
 // Defaults of Settings.
@@ -143,7 +146,7 @@ func (r *Run) Committed(xid uint32, end core.LSN) {
 // all windows are given up, and every table waits for its writers again: a transaction that
 // is received and not visible holds its locks still.
 func (r *Run) received(xid uint32) {
-	if _, known := r.unprovenIn[xid]; known || !r.state.Listed || !r.Active() {
+	if _, known := r.unprovenIn[xid]; known || r.set.Standby || !r.state.Listed || !r.Active() {
 		return
 	}
 	if len(r.unproven) >= receivedMax {
@@ -208,6 +211,9 @@ func (r *Run) Doubtless() {
 		}
 	}
 }
+
+// Known reports that the run has tables.
+func (r *Run) Known() bool { return len(r.tables) > 0 }
 
 // Tables is what is durable of each table, in the order in which they became known.
 func (r *Run) Tables() []Table {

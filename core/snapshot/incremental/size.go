@@ -45,10 +45,13 @@ func (t *Table) size() int {
 	return len(w.b)
 }
 
-// fits refuses tables that would leave no room for their copy.
+// fits refuses tables that cannot be copied here, or would leave no room for their copy.
 func (r *Run) fits() error {
 	bare := r.state
 	for _, t := range r.tables {
+		if r.set.Standby && t.detached() {
+			return Unkeyed(t.Member)
+		}
 		bare.Tables = append(bare.Tables, fresh(t.Member))
 	}
 	if len(bare.Encode()) > bareMax {

@@ -1,0 +1,171 @@
+package chunks_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/chunks"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
+)
+
+// standby is a standby with a slot that somebody reads from.
+type standby struct {
+	primary, db *pgtest.DB
+	ends        chan core.LSN // of the commits that are streamed
+	options     chunks.Options
+	table       incremental.Member
+}
+
+const patience = 30 * time.Second
+
+func newStandby(t *testing.T) *standby {
+	t.Helper()
+	s := &standby{primary: pgtest.Own(t, 17, pgembed.Options{}).Database(t)}
+	s.primary.Exec(t, "create table a(id int primary key, n int)", "insert into a values (1, 0)", "create publication p for table a")
+	server, err := s.primary.Server.Standby(t.Context(), map[string]string{"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	s.db = &pgtest.DB{Server: &pgtest.Server{Server: server, Major: 17}, Name: s.primary.Name, DSN: server.DSN(s.primary.Name)}
+
+	made := make(chan error, 1)
+	conn := s.db.Conn(t)
+	go func() {
+		_, err := conn.Exec(t.Context(), "select pg_create_logical_replication_slot('s', 'pgoutput')")
+		made <- err
+	}()
+	for waiting := true; waiting; {
+		s.primary.Exec(t, "select pg_log_standby_snapshot()")
+		select {
+		case err := <-made:
+			require.NoError(t, err)
+			waiting = false
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	require.Eventually(t, func() bool { // else the primary may remove what the slot decodes with
+		var kept bool
+		err := s.primary.Conn(t).QueryRow(t.Context(), "select catalog_xmin is not null from pg_replication_slots where slot_name = 'standby'").Scan(&kept)
+		return err == nil && kept
+	}, patience, 50*time.Millisecond)
+	stream, err := pgconn.Connect(t.Context(), s.db.ReplicationDSN())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = stream.Close(context.WithoutCancel(t.Context())) })
+	stream.Frontend().SendQuery(&pgproto3.Query{String: `START_REPLICATION SLOT s LOGICAL 0/0 (proto_version '1', publication_names 'p')`})
+	require.NoError(t, stream.Frontend().Flush())
+	s.ends = make(chan core.LSN, 100)
+	go func() {
+		const header, commit = 25, 'C' // of WAL data; then flags, begin and end of the record
+		for {
+			message, err := stream.ReceiveMessage(t.Context())
+			if err != nil {
+				return
+			}
+			if d, ok := message.(*pgproto3.CopyData); ok && d.Data[0] == 'w' && d.Data[header] == commit {
+				s.ends <- core.LSN(binary.BigEndian.Uint64(d.Data[header+10:]))
+			}
+		}
+	}()
+	var pid, system string
+	require.Eventually(t, func() bool {
+		return s.db.Conn(t).QueryRow(t.Context(), `select active_pid::text, (select system_identifier::text from pg_control_system())
+ from pg_replication_slots where slot_name = 's' and active`).Scan(&pid, &system) == nil
+	}, patience, 20*time.Millisecond)
+	s.options = chunks.Options{
+		Source: snapshot.Source{
+			Open:     func(ctx context.Context) (*pgconn.PgConn, error) { return pgconn.Connect(ctx, s.db.DSN) },
+			Classify: func(_ context.Context, err error) error { return err },
+		},
+		Publications: []string{"p"}, SystemIdentifier: system, Timeline: 1,
+		Standby:  &chunks.Standby{Slot: "s"},
+		Describe: func(context.Context, *core.Relation) {},
+	}
+	_, err = fmt.Sscan(pid, &s.options.Standby.PID)
+	require.NoError(t, err)
+	found, err := s.reader(t).Do(t.Context(), incremental.Job{Kind: incremental.JobList}, nil)
+	require.NoError(t, err)
+	s.table = found.Members[0]
+	return s
+}
+
+func (s *standby) reader(t *testing.T) *chunks.Reader {
+	r := chunks.New(s.options)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (s *standby) job(to core.LSN) incremental.Job {
+	return incremental.Job{Kind: incremental.JobChunk, Table: s.table, Rows: 10, Bytes: 1 << 20, Replayed: to}
+}
+
+// end is where the WAL of the primary ends.
+func (s *standby) end(t *testing.T) (at core.LSN) {
+	t.Helper()
+	var text string
+	require.NoError(t, s.primary.Conn(t).QueryRow(t.Context(), "select pg_current_wal_insert_lsn()::text").Scan(&text))
+	at, err := core.ParseLSN(text)
+	require.NoError(t, err)
+	return at
+}
+
+// TestStandbyChunks: what a chunk of a standby shows ends at or below its high mark, also
+// while the replay of a commit goes on for long after it is visible; nothing is read before
+// the standby has replayed what the stream had brought, nor at another server.
+func TestStandbyChunks(t *testing.T) {
+	s := newStandby(t)
+	r := s.reader(t)
+	const commits = 5
+	for n := 1; n <= commits; n++ {
+		var create, drop strings.Builder
+		for i := range 300 {
+			fmt.Fprintf(&create, "create table d%d(x int); ", i)
+			fmt.Fprintf(&drop, "drop table d%d; ", i)
+		}
+		s.primary.Exec(t, create.String())
+		s.primary.Exec(t, fmt.Sprintf("begin; update a set n = %d; %s commit", n, drop.String()))
+		for seen := false; !seen; {
+			found, err := r.Do(t.Context(), s.job(0), nil)
+			if errors.Is(err, chunks.ErrAgain) {
+				continue
+			}
+			require.NoError(t, err)
+			if seen = string(found.Read.Rows[0].Value(1).Text) == fmt.Sprint(n); seen {
+				require.GreaterOrEqual(t, found.Read.High, <-s.ends)
+			}
+		}
+	}
+
+	to := s.end(t) + 1 // a record from now on
+	read := make(chan chunks.Result, 1)
+	go func() {
+		found, err := r.Do(t.Context(), s.job(to), nil)
+		if err == nil {
+			read <- found
+		}
+		close(read)
+	}()
+	s.primary.Exec(t, "update a set n = 100")
+	found, ok := <-read
+	require.True(t, ok)
+	require.Equal(t, "100", string(found.Read.Rows[0].Value(1).Text))
+
+	s.options.Standby.PID++
+	_, err := s.reader(t).Do(t.Context(), s.job(0), nil)
+	require.ErrorIs(t, err, chunks.ErrElsewhere)
+	s.options.Standby.PID--
+	s.db.Exec(t, "select pg_promote()")
+	_, err = s.reader(t).Do(t.Context(), s.job(0), nil)
+	require.ErrorIs(t, err, chunks.ErrElsewhere)
+}
