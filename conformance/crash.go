@@ -129,7 +129,11 @@ func (t *Trial) visit(plan CrashPlan, thrown *any) {
 		}
 		for _, p := range m.Points {
 			if p.Side == Torn {
-				t.differs(fmt.Sprintf("killed at call %d (%s) of %q, the sink comes back torn", p.N, p.Call, plan.Label),
+				how := fmt.Sprintf("killed at call %d (%s)", p.N, p.Call)
+				if t.of.Needs&NeedProxy != 0 {
+					how = fmt.Sprintf("cut off from its store at piece %d (%s)", p.N, p.Call)
+				}
+				t.differs(fmt.Sprintf("%s of %q, the sink comes back torn", how, plan.Label),
 					"rows and checkpoint both before, or both after", p.Detail)
 			}
 		}

@@ -14,6 +14,8 @@ type dialect struct {
 	flat bool
 	// query gives a table's columns, list the sink's own list of names.
 	query, list string
+	// messages gives those of a stream in their order.
+	messages string
 	// before and after make bytes of a column, led by one of ours: a driver may give
 	// nothing for an empty text.
 	before, after string
@@ -25,7 +27,8 @@ var sqlite = dialect{
 	query: `SELECT name FROM pragma_table_info(?2) WHERE ?1 = ?1 ORDER BY cid`,
 	list: `SELECT "table", pg_column, "column" FROM _replicant_columns
 		WHERE pg_schema = ?1 AND pg_table = ?2 ORDER BY pg_column`,
-	before: "CAST('v' || ", after: " AS BLOB)",
+	messages: `SELECT commit_lsn, ordinal, prefix, content FROM _replicant_messages WHERE stream_id = ? ORDER BY rowid`,
+	before:   "CAST('v' || ", after: " AS BLOB)",
 	snapshot: sql.LevelDefault,
 }
 
@@ -36,6 +39,8 @@ var postgres = dialect{
 		AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`,
 	list: `SELECT "table", pg_column, "column" FROM _replicant_columns
 		WHERE pg_schema = $1 AND pg_table = $2 ORDER BY pg_column`,
+	messages: `SELECT commit_lsn::text, ordinal, prefix, content FROM _replicant_messages
+		WHERE stream_id = $1 ORDER BY commit_lsn, ordinal`,
 	before: "'v' || ", after: "::text",
 	snapshot: sql.LevelRepeatableRead,
 }

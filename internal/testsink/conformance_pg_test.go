@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,7 +46,6 @@ func passes(t *testing.T, o conformance.Options) *conformance.Summary {
 	t.Helper()
 	sum := conformance.Test(t, o.Target, o)
 	for _, r := range sum.Results {
-		if r.Duration > time.Second { t.Log(r.ID, r.Duration)}
 		for _, m := range r.Crashes {
 			sides := map[conformance.CrashSide]int{}
 			for _, p := range m.Points {
@@ -62,6 +60,7 @@ func passes(t *testing.T, o conformance.Options) *conformance.Summary {
 // TestConformanceOfTheMirror: the whole suite against a mirror in a real Postgres, core and
 // every profile that it advertises, with each connection to the store cut at each point.
 func TestConformanceOfTheMirror(t *testing.T) {
+	t.Parallel()
 	o := judged(t, testsink.KindMirror)
 	o.CrashPoints = -1
 	o.Expect = strings.Fields("CHECKPOINT TRANSACTION BATCH LARGE_TRANSACTION MESSAGE SCHEMA_CHANGE SNAPSHOT SNAPSHOT_COMPLETE SNAPSHOT_PROGRESS RESUME_STATE")
@@ -71,6 +70,7 @@ func TestConformanceOfTheMirror(t *testing.T) {
 
 // TestConformanceOfTheLog is the same of an append log.
 func TestConformanceOfTheLog(t *testing.T) {
+	t.Parallel()
 	o := judged(t, testsink.KindLog)
 	o.CrashPoints = -1
 	sum := passes(t, o)
