@@ -118,12 +118,7 @@ func (s *server) unit(ctx context.Context, request []byte, decode decodeUnit, ha
 	if err := checkUnit(unit); err != nil {
 		return core.Ack{}, err
 	}
-	_, leave, err := s.streams.write(ctx, &unit.Call)
-	if err != nil {
-		return core.Ack{}, err
-	}
-	defer leave()
-	return handle(ctx, unit)
+	return inTurn(ctx, s, &unit.Call, handle, unit)
 }
 
 // checkUnit holds positions against each other (P-501). With owner SIDECAR positions
@@ -132,8 +127,8 @@ func checkUnit(unit *core.Unit) error {
 	if unit.Call.Owner != core.OwnerSink {
 		return nil
 	}
-	if unit.Checkpoint == 0 {
-		return &wire.FieldError{Path: "checkpoint_lsn", Problem: "missing"}
+	if err := positioned(&unit.Call, unit.Checkpoint); err != nil {
+		return err
 	}
 	var last core.LSN
 	for i := range unit.Transactions {

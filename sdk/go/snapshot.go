@@ -23,12 +23,7 @@ func (s *server) snapshot(ctx context.Context, request []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, leave, err := s.streams.write(ctx, &unit.Call)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	counts, err := handler.HandleSnapshot(ctx, unit)
+	counts, err := inTurn(ctx, s, &unit.Call, handler.HandleSnapshot, unit)
 	if err != nil {
 		return nil, err
 	}
@@ -37,23 +32,14 @@ func (s *server) snapshot(ctx context.Context, request []byte) (any, error) {
 
 // HandleSnapshotComplete takes the end of an initial copy, and with it the position.
 func (s *server) HandleSnapshotComplete(ctx context.Context, m *sinkv1.HandleSnapshotCompleteRequest) (*sinkv1.HandleSnapshotCompleteResponse, error) {
-	handler, ok := s.sink.(core.SnapshotCompleteHandler)
-	if !ok {
-		return nil, unimplemented(core.CapSnapshotComplete)
-	}
-	unit, err := wire.SnapshotCompleteFromProto(m)
+	handler, unit, err := asked[core.SnapshotCompleteHandler](s, core.CapSnapshotComplete, m, wire.SnapshotCompleteFromProto)
 	if err != nil {
 		return nil, err
 	}
-	if unit.Call.Owner == core.OwnerSink && unit.Checkpoint == 0 {
-		return nil, &wire.FieldError{Path: "checkpoint_lsn", Problem: "missing"}
-	}
-	_, leave, err := s.streams.write(ctx, &unit.Call)
-	if err != nil {
+	if err := positioned(&unit.Call, unit.Checkpoint); err != nil {
 		return nil, err
 	}
-	defer leave()
-	ack, err := handler.HandleSnapshotComplete(ctx, unit)
+	ack, err := inTurn(ctx, s, &unit.Call, handler.HandleSnapshotComplete, unit)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +51,7 @@ func (s *server) HandleSnapshotComplete(ctx context.Context, m *sinkv1.HandleSna
 // SnapshotProgress gives the token back. It only reads, and comes after the claim of the
 // same sidecar, so it waits for no turn.
 func (s *server) SnapshotProgress(ctx context.Context, m *sinkv1.SnapshotProgressRequest) (*sinkv1.SnapshotProgressResponse, error) {
-	handler, ok := s.sink.(core.SnapshotProgressHandler)
-	if !ok {
-		return nil, unimplemented(core.CapSnapshotProgress)
-	}
-	request, err := wire.SnapshotProgressFromProto(m)
+	handler, request, err := asked[core.SnapshotProgressHandler](s, core.CapSnapshotProgress, m, wire.SnapshotProgressFromProto)
 	if err != nil {
 		return nil, err
 	}
