@@ -53,6 +53,7 @@ export class Mirror {
   apply(relations: Relation[], changes: Change[], generation: bigint, counts: Counts) {
     const tables = this.tables(relations);
     for (const change of changes) {
+      if (change.op === ChangeOp.CHANGE_OP_MESSAGE) continue; // no row of a table: message.ts keeps it
       if (change.op === ChangeOp.CHANGE_OP_TRUNCATE) {
         for (const index of part(change.truncate).relationIndexes) {
           this.db.exec(`DELETE FROM ${tables(index).name}`);

@@ -17,6 +17,7 @@ import {
   type Relation,
   type Transaction,
 } from "./gen/sink/v1/types.js";
+import { Messages } from "./message.js";
 import { Counts, Mirror } from "./mirror.js";
 import { Progress, token } from "./progress.js";
 import { run } from "./server.js";
@@ -24,11 +25,13 @@ import { run } from "./server.js";
 export class SqliteSink {
   readonly store: Store;
   private readonly mirror: Mirror;
+  private readonly messages: Messages;
   private readonly progress: Progress;
 
   constructor(path: string) {
     this.store = new Store(path);
     this.mirror = new Mirror(this.store);
+    this.messages = new Messages(this.store.db);
     this.progress = new Progress(this.store.db);
   }
 
@@ -51,6 +54,9 @@ export class SqliteSink {
     handleLargeTransaction: stream(
       "HandleLargeTransaction",
       (frames: AsyncIterator<pb.HandleLargeTransactionRequest>) => this.handleLarge(frames),
+    ),
+    handleMessage: unary("HandleMessage", (request: pb.HandleMessageRequest) =>
+      this.handleMessage(request),
     ),
     handleSnapshot: unary("HandleSnapshot", (request: pb.HandleSnapshotRequest) =>
       this.handleSnapshot(request),
@@ -80,6 +86,7 @@ export class SqliteSink {
         Capability.CAPABILITY_TRANSACTION,
         Capability.CAPABILITY_BATCH,
         Capability.CAPABILITY_LARGE_TRANSACTION,
+        Capability.CAPABILITY_MESSAGE,
         Capability.CAPABILITY_RESUME_STATE,
         Capability.CAPABILITY_SNAPSHOT,
         Capability.CAPABILITY_SNAPSHOT_COMPLETE,
@@ -102,11 +109,15 @@ export class SqliteSink {
       const context = request.context!;
       const generation = this.progress.generation(context.streamId);
       let end = 0n;
-      for (const transaction of transactions) {
-        if (transaction.endLsn <= end) throw broken("end_lsn does not rise");
-        end = transaction.endLsn;
-        if (end <= position) counts.replayedTransactions++;
-        else this.mirror.apply(request.relations, transaction.changes, generation, counts);
+      for (const { changes, commitLsn, endLsn } of transactions) {
+        if (endLsn <= end) throw broken("end_lsn does not rise");
+        end = endLsn;
+        if (end <= position) {
+          counts.replayedTransactions++;
+        } else {
+          this.mirror.apply(request.relations, changes, generation, counts);
+          this.messages.among(context.streamId, commitLsn, changes);
+        }
       }
       this.store.commit(context, request, end, position);
       return { checkpointLsn: request.checkpointLsn, counts };
@@ -137,6 +148,8 @@ export class SqliteSink {
           relations.push(frame.value);
         } else if (frame.$case === "changes" && frame.value.firstChangeIndex === changes) {
           this.mirror.apply(relations, frame.value.changes, generation, counts);
+          const { commitLsn } = begin.value;
+          this.messages.among(context.streamId, commitLsn, frame.value.changes, changes);
           changes += BigInt(frame.value.changes.length);
         } else break;
       }
@@ -150,6 +163,18 @@ export class SqliteSink {
         counts = Object.assign(new Counts(), { replayedTransactions: 1n });
       }
       return { checkpointLsn: end.checkpointLsn, counts };
+    });
+  }
+
+  /** A message outside of any transaction: stored with its LSN as the position. */
+  private handleMessage({ message, ...request }: pb.HandleMessageRequest) {
+    return this.store.transaction(() => {
+      const position = this.store.admit(request);
+      const context = request.context!;
+      if (!message) throw broken("no message");
+      if (message.lsn > position) this.messages.keep(context.streamId, message.lsn, 0n, message);
+      this.store.commit(context, request, message.lsn, position);
+      return { checkpointLsn: request.checkpointLsn };
     });
   }
 
