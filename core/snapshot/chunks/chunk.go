@@ -3,11 +3,9 @@ package chunks
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot"
 	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/failpoint"
@@ -134,84 +132,4 @@ func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incrementa
 	}
 	s, err = parsed(row[0])
 	return s, held, err
-}
-
-// Rows of one FETCH: the first brings few, since nothing is known of their size.
-const (
-	fetchFirst = 64
-	fetchMost  = 1000
-)
-
-// read takes rows until the range, the number of rows or the bytes are at their end.
-func (r *Reader) read(ctx context.Context, t *snapshot.Table, columns []keyColumn, job incremental.Job) (rows []core.Tuple, cut bool, err error) {
-	var conditions []string
-	limit := job.Rows
-	switch {
-	case job.Keys != nil:
-		conditions = append(conditions, among(columns, job.Keys))
-		limit = 0 // a list is never cut
-	default:
-		if job.Range.Lo != nil {
-			conditions = append(conditions, above(columns, job.Range.Lo))
-		}
-		if job.Range.Hi != nil {
-			conditions = append(conditions, upTo(columns, job.Range.Hi))
-		}
-	}
-	sql := t.Select(" ORDER BY "+order(columns), conditions...)
-	if err := r.exec(ctx, "DECLARE chunk NO SCROLL CURSOR FOR "+sql); err != nil {
-		return nil, false, err
-	}
-	bytes, fetch := 0, fetchFirst
-	for {
-		if limit > 0 {
-			fetch = min(fetch, limit+1-len(rows)) // one more tells whether rows are left
-		}
-		got, more, err := r.fetch(ctx, fetch, len(t.Relation.Columns))
-		if err != nil {
-			return nil, false, err
-		}
-		for i, row := range got {
-			if limit > 0 && len(rows) > 0 && (len(rows) >= limit || bytes+len(row.Packed()) > job.Bytes) {
-				return rows, true, nil
-			}
-			rows = append(rows, got[i])
-			bytes += len(row.Packed())
-		}
-		if !more {
-			return rows, false, nil
-		}
-		average := bytes/len(rows) + 1
-		fetch = max(1, min(4*fetch, fetchMost, (max(job.Bytes-bytes, 0))/average+1))
-	}
-}
-
-func (r *Reader) fetch(ctx context.Context, n, columns int) (rows []core.Tuple, more bool, err error) {
-	reader := r.conn.Exec(ctx, "FETCH "+strconv.Itoa(n)+" FROM chunk")
-	var builder core.TupleBuilder
-	for reader.NextResult() {
-		result := reader.ResultReader()
-		for result.NextRow() {
-			values := result.Values()
-			if len(values) != columns {
-				_ = reader.Close()
-				return nil, false, shape("a row")
-			}
-			size := 0
-			for _, v := range values {
-				size += len(v)
-			}
-			builder.Begin(make([]byte, 0, core.PackedTupleMax(len(values), size)), len(values))
-			for _, v := range values {
-				if v == nil {
-					builder.Add(core.ValueNull, nil)
-				} else {
-					builder.Add(core.ValueText, v)
-				}
-			}
-			row, _ := builder.Tuple()
-			rows = append(rows, row)
-		}
-	}
-	return rows, len(rows) == n, reader.Close()
 }

@@ -36,29 +36,31 @@ func (r *Reader) copy(ctx context.Context, job incremental.Job, hand func(contex
 		return found, err
 	}
 	var rows []core.Tuple
-	bytes, fetch := 0, fetchFirst
+	held := 0
+	f := r.fetching(relation.OID)
+	defer r.learn(relation.OID, f)
 	for {
-		got, more, err := r.fetch(ctx, fetch, len(relation.Columns))
-		if err != nil {
-			return found, err
-		}
-		for _, row := range got {
-			if len(rows) > 0 && (len(rows) >= job.Rows || bytes+len(row.Packed()) > job.Bytes) {
+		more, err := r.fetch(ctx, f.next(job.Bytes-held), len(relation.Columns), func(row core.Tuple) error {
+			f.came(row)
+			if len(rows) > 0 && (len(rows) >= job.Rows || held+len(row.Packed()) > job.Bytes) {
 				piece := found
 				piece.Rows, piece.Cut = rows, true
 				_ = failpoint.Hit(failpoint.ChunkMarked)
 				if err := hand(ctx, Result{Read: piece}); err != nil {
-					return found, err
+					return err
 				}
-				rows, bytes = nil, 0
+				rows, held = nil, 0
 			}
 			rows = append(rows, row)
-			bytes += len(row.Packed())
+			held += len(row.Packed())
+			return nil
+		})
+		if err != nil {
+			return found, err
 		}
 		if !more {
 			found.Rows = rows
 			return found, r.exec(ctx, "COMMIT")
 		}
-		fetch = max(1, min(4*fetch, fetchMost, job.Bytes/(bytes/max(len(rows), 1)+1)+1))
 	}
 }

@@ -33,6 +33,7 @@ type Reader struct {
 	o     Options
 	conn  *pgconn.PgConn
 	keys  map[uint32][]keyColumn // by index
+	means map[uint32]int         // bytes of a row, by table
 	block uint64                 // bytes of a page of WAL
 	file  uint64                 // and of a segment
 
@@ -50,7 +51,7 @@ func New(o Options) *Reader {
 	if o.LockWait <= 0 {
 		o.LockWait = lockWait
 	}
-	return &Reader{o: o, keys: map[uint32][]keyColumn{}, byColumns: map[uint32]bool{}}
+	return &Reader{o: o, keys: map[uint32][]keyColumn{}, means: map[uint32]int{}, byColumns: map[uint32]bool{}}
 }
 
 // Close ends the connection.

@@ -87,14 +87,6 @@ func (r *Run) record(t *table, c *core.Change, before, after Key, moved, unknown
 	}
 }
 
-// crowded gives up the windows of a table that changes faster than its chunks are applied,
-// and makes the next ones smaller.
-func (r *Run) crowded(t *table) {
-	t.rowsNext, t.keysNext = max(t.rowsNext/2, rowsMin), max(t.keysNext/2, rowsMin)
-	t.pause.longer(r.now)
-	r.giveUp(t)
-}
-
 // hole is a row that came to a key without all of its columns. The sink may not have had
 // it: so the key is read again, from now on or from the token on. Once all ranges of the
 // table are there, a row lacks a column only if its old key is on the list.

@@ -1,6 +1,10 @@
 package incremental
 
-import "github.com/replicant-sidecar/replicant-sidecar/core"
+import (
+	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
 
 // Phases of a chunk. One that is given up is gone at once.
 type phase uint8
@@ -13,15 +17,16 @@ const (
 
 // chunk is a range or some keys of a table, with the window in which they are read.
 type chunk struct {
-	id    uint64
-	epoch uint64
-	table *table
-	phase phase
-	span  Range          // where keys is nil
-	keys  []*wanted      // of the repair list
-	from  int            // the window: index into the table's entries
-	rows  int            // asked for
-	seen  *core.Relation // what the stream had shown when the window opened
+	id     uint64
+	epoch  uint64
+	table  *table
+	phase  phase
+	span   Range     // where keys is nil
+	keys   []*wanted // of the repair list
+	from   int       // the window: index into the table's entries
+	rows   int       // asked for
+	opened time.Time
+	seen   *core.Relation // what the stream had shown when the window opened
 
 	tainted bool
 	read    Read
@@ -48,7 +53,7 @@ type Read struct {
 	// Snapshot is what the rows were read under, High the end of the WAL behind the read.
 	Snapshot Snapshot
 	High     core.LSN
-	// Cut tells that rows are left in the range, behind the last one.
+	// Cut tells that rows are left in the range, or of the keys, behind the last one.
 	Cut bool
 }
 
@@ -78,12 +83,15 @@ func (r *Run) Read(found Read) error {
 	r.proved(&found.Snapshot)
 	t.latest = found.Relation
 	c.phase, c.read = chunkBuffered, found
-	t.pause.wait = 0
-	if !found.Cut || c.keys != nil {
+	switch {
+	case !found.Cut:
 		return nil
-	}
-	if len(found.Rows) == 0 {
+	case len(found.Rows) == 0:
 		return core.NewHalt(core.HaltInvariant, "snapshot", "a chunk was cut before its first row")
+	case c.keys != nil:
+		c.keep(found.Rows, key)
+		t.keysNext.next = len(found.Rows)
+		return nil
 	}
 	last, ok := keyOf(found.Rows[len(found.Rows)-1], key)
 	if !ok {
@@ -92,6 +100,26 @@ func (r *Run) Read(found Read) error {
 	t.ranges = append([]Range{{Lo: last, Hi: c.span.Hi}}, t.ranges...)
 	c.span.Hi = last
 	return nil
+}
+
+// keep leaves to the chunk those keys of the list whose rows were read, and gives the others
+// back: of them it is not known whether they have a row behind the last one. A list of one
+// key has one row at most and is never cut: so a list comes to its end.
+func (c *chunk) keep(rows []core.Tuple, key []int) {
+	read := map[keyBytes]struct{}{}
+	for _, row := range rows {
+		k, _ := keyOf(row, key)
+		read[k.bytes()] = struct{}{}
+	}
+	kept := c.keys[:0:0]
+	for _, w := range c.keys {
+		if _, ok := read[w.key.bytes()]; ok {
+			kept = append(kept, w)
+		} else if w.by == c {
+			w.by = nil
+		}
+	}
+	c.keys = kept
 }
 
 // Failed takes the word that a job came to nothing. It is tried again, later each time.

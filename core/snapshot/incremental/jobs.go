@@ -126,7 +126,7 @@ func (r *Run) Listed(members []Member, next [16]byte) error {
 		if r.state.Complete { // begun without a copy: the sink has what it has
 			t.Status, t.Ranges = Done, nil
 		}
-		r.put(newTable(t, r.set.ChunkRows))
+		r.put(newTable(t, r.set))
 	}
 	return r.fits()
 }
@@ -148,7 +148,7 @@ func (r *Run) added(members []Member, next [16]byte) {
 		if t == nil {
 			n := fresh(m)
 			n.Replace = r.succeeds(m)
-			r.put(newTable(n, r.set.ChunkRows))
+			r.put(newTable(n, r.set))
 			continue
 		}
 		// It was away: what happened to its rows meanwhile was not streamed.
@@ -260,8 +260,8 @@ func (r *Run) open() (Job, bool) {
 	}
 	r.lastID++
 	c := &chunk{
-		id: r.lastID, epoch: r.epoch, table: t, phase: chunkReading, from: t.entries.next(), rows: t.rowsNext,
-		seen: t.seen.relation,
+		id: r.lastID, epoch: r.epoch, table: t, phase: chunkReading, from: t.entries.next(), rows: t.rowsNext.next,
+		seen: t.seen.relation, opened: r.now,
 	}
 	job := Job{
 		Kind: JobChunk, ID: c.id, Table: t.Member, Rows: c.rows, Bytes: r.set.ChunkBytes,
@@ -272,7 +272,7 @@ func (r *Run) open() (Job, bool) {
 		job.Range = c.span
 	} else {
 		for _, w := range t.repair {
-			if w.by == nil && len(c.keys) < t.keysNext {
+			if w.by == nil && len(c.keys) < t.keysNext.next {
 				w.by = c
 				c.keys = append(c.keys, w)
 				job.Keys = append(job.Keys, w.key)

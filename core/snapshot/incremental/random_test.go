@@ -19,6 +19,9 @@ func newWorld(seed uint64) *world {
 		rng: rng, limbo: seed%3 == 1, async: seed%3 == 2, chunkRows: 2 + 4*int(seed/3%2),
 		source: newSource(rng, seed%5 < 2),
 	}
+	if seed%7 == 0 {
+		w.chunkAge = 100 * time.Millisecond // twenty turns
+	}
 	w.mirror.IgnoreHoles = seed%2 == 0
 	armed := incremental.State{RunID: [16]byte{1}, Generation: 1, Kind: incremental.KindInitial, Floor: step}
 	w.token = armed.Encode()
@@ -32,7 +35,7 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
-	w.run = incremental.New(*state, incremental.Settings{ChunkRows: w.chunkRows, Open: 3}, w.now())
+	w.run = incremental.New(*state, incremental.Settings{ChunkRows: w.chunkRows, Open: 3, ChunkAge: w.chunkAge}, w.now())
 	w.received, w.open, w.queue, w.flight, w.jobs = w.durable, w.durable, nil, nil, nil
 }
 
@@ -221,6 +224,9 @@ func (w *world) readChunk(j *job) bool {
 		case j.Keys != nil && !contains(j.Keys, k), j.Range.Lo != nil && k <= j.Range.Lo[0], j.Range.Hi != nil && k > j.Range.Hi[0]:
 			continue
 		case j.Keys == nil && len(j.found.Rows) == j.Rows:
+			j.found.Cut = true
+			continue
+		case j.Keys != nil && len(j.found.Rows) > 0 && (j.found.Cut || w.rng.IntN(4) == 0): // by bytes
 			j.found.Cut = true
 			continue
 		}

@@ -27,6 +27,8 @@ type Settings struct {
 	// Standby: the source is one. What it streams is visible there, so no transaction has
 	// to be proven; and who writes a table is not known.
 	Standby bool
+	// ChunkAge is how long the window of a chunk may be open before it is given up.
+	ChunkAge time.Duration
 }
 
 // Defaults of Settings.
@@ -34,6 +36,7 @@ const (
 	ChunkRowsDefault  = 2000
 	ChunkBytesDefault = 1 << 20
 	OpenDefault       = 4
+	ChunkAgeDefault   = time.Minute
 )
 
 func (s Settings) withDefaults() Settings {
@@ -45,6 +48,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Open <= 0 {
 		s.Open = OpenDefault
+	}
+	if s.ChunkAge <= 0 {
+		s.ChunkAge = ChunkAgeDefault
 	}
 	return s
 }
@@ -92,7 +98,7 @@ func New(state State, set Settings, now time.Time) *Run {
 	}
 	r.state.Tables = nil
 	for _, t := range state.Tables {
-		r.put(newTable(t, set.ChunkRows))
+		r.put(newTable(t, set))
 	}
 	r.state.Complete = state.Complete && !r.unfinished()
 	return r

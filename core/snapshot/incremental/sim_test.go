@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
@@ -188,6 +189,7 @@ type world struct {
 	rng          *rand.Rand
 	limbo, async bool
 	chunkRows    int
+	chunkAge     time.Duration
 	source       *source
 
 	// The sink: rows, token and checkpoint are one.

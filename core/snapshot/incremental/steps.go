@@ -65,6 +65,7 @@ func (r *Run) Take() *Step {
 	if step := r.takeCopy(); step != nil {
 		return step
 	}
+	r.expire()
 	for _, c := range append([]*chunk(nil), r.chunks...) {
 		if c.tainted && c.phase != chunkReading || c.phase == chunkBuffered && r.outdated(c) {
 			c.table.pause.longer(r.now)
@@ -167,6 +168,7 @@ func (r *Run) Stored(s *Step) {
 				t.drop(b)
 			}
 		}
+		r.applied(s.chunk)
 		r.close(s.chunk)
 	case stepLast:
 		if !t.left() { // else a key came meanwhile
@@ -216,9 +218,9 @@ func (r *Run) TooBig(s *Step) *Step {
 	r.step = nil
 	t := s.table
 	if s.chunk.keys != nil {
-		t.keysNext = max(min(t.keysNext, len(s.chunk.keys))/2, 1)
+		t.keysNext.tooMany(len(s.chunk.keys))
 	} else {
-		t.rowsNext = max(min(t.rowsNext, len(s.chunk.read.Rows))/2, 1)
+		t.rowsNext.tooMany(len(s.chunk.read.Rows))
 	}
 	r.discard(s.chunk)
 	return r.Note()

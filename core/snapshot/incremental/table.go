@@ -21,9 +21,10 @@ type table struct {
 	waited, asked bool
 	writers       []Writer
 	pause         pause
-	rowsNext      int // of the next chunk; halved when a chunk had to be given up
-	keysNext      int // the same for a chunk of the repair list
-	chunks        int // open ones of it
+	rowsNext      amount        // of the next chunk
+	keysNext      amount        // of the next chunk of the repair list
+	patience      time.Duration // how old a chunk may become
+	chunks        int           // open ones of it
 	queued        bool
 	entries       entries
 	seen          shape // the relation as the stream showed it last
@@ -52,29 +53,11 @@ type shape struct {
 	hash uint64
 }
 
-// pause paces what is tried again.
-type pause struct {
-	wait  time.Duration
-	until time.Time
-}
-
-// Pauses between tries.
-const (
-	pauseMin = 2 * time.Millisecond
-	pauseMax = time.Second
-)
-
-func (p *pause) longer(now time.Time) {
-	p.wait = min(max(2*p.wait, pauseMin), pauseMax)
-	p.until = now.Add(p.wait)
-}
-
-func (p *pause) over(now time.Time) bool { return !now.Before(p.until) }
-
-func newTable(t Table, rows int) *table {
+func newTable(t Table, set Settings) *table {
 	n := &table{
 		Member: t.Member, status: t.Status, replace: t.Replace, sweep: t.Sweep, rows: t.Rows,
-		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, rowsNext: rows, keysNext: repairChunk, shown: t.Shown, high: t.High,
+		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, shown: t.Shown, high: t.High,
+		rowsNext: newAmount(set.ChunkRows), keysNext: newAmount(repairChunk), patience: set.ChunkAge,
 	}
 	for _, k := range t.Repair {
 		n.want(k, 0)
