@@ -112,24 +112,29 @@ func (r *Reader) locked(ctx context.Context, m incremental.Member) (s incrementa
 		return s, held, err
 	}
 	_ = failpoint.Hit(failpoint.ChunkLocked)
+	if s, err = r.first(ctx); err != nil {
+		return s, held, err
+	}
+	if tables != nil {
+		held, err = r.holds(ctx, m, tables)
+	}
+	return s, held, err
+}
+
+// first takes the snapshot of the transaction, and sees that the server is the stream's.
+func (r *Reader) first(ctx context.Context) (s incremental.Snapshot, err error) {
 	if r.o.Standby != nil {
 		s, err = r.shown(ctx)
-		return over(s), held, err
+		return over(s), err
 	}
 	row, err := r.one(ctx, `SELECT pg_catalog.pg_current_snapshot(), pg_catalog.pg_is_in_recovery(),
  CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()) END,
  (SELECT system_identifier FROM pg_catalog.pg_control_system())`, 4)
 	if err != nil {
-		return s, held, err
+		return s, err
 	}
 	if row[1] != "f" || row[3] != r.o.SystemIdentifier || !strings.HasPrefix(row[2], fmt.Sprintf("%08X", r.o.Timeline)) {
-		return s, held, ErrElsewhere
+		return s, ErrElsewhere
 	}
-	if tables != nil {
-		if held, err = r.holds(ctx, m, tables); err != nil {
-			return s, held, err
-		}
-	}
-	s, err = parsed(row[0])
-	return s, held, err
+	return parsed(row[0])
 }
