@@ -1,6 +1,10 @@
 package delivery
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/replicant-sidecar/replicant-sidecar/internal/model/states"
+)
 
 // Result is what a search found.
 type Result struct {
@@ -21,11 +25,11 @@ type Result struct {
 // search is a breadth-first walk over all states.
 type search struct {
 	*Protocol
-	seen   *stateSet
-	parent column // by state
+	seen   *states.Set[State]
+	parent states.Column // by state
 	// edges lists the followers of each state; edgesFrom says where they begin.
-	edges     column
-	edgesFrom column
+	edges     states.Column
+	edgesFrom states.Column
 	finals    []uint32
 	result    Result
 }
@@ -40,15 +44,15 @@ func Explore(p Protocol, statesMax int) (Result, error) {
 	if p.IdleMiddle {
 		p.layout = idleMiddleLayout
 	}
-	w := &search{Protocol: &p, seen: newStateSet()}
+	w := &search{Protocol: &p, seen: states.New[State]()}
 	begin := p.start()
-	w.seen.add(&begin)
-	w.parent.append(0)
+	w.seen.Add(&begin)
+	w.parent.Append(0)
 	n := &steps{Protocol: &p}
-	for at := 0; at < w.seen.len(); at++ {
-		s := w.seen.at(at)
+	for at := 0; at < w.seen.Len(); at++ {
+		s := w.seen.At(at)
 		if v := p.judge(s); v != None {
-			w.result.Violation, w.result.States = v, w.seen.len()
+			w.result.Violation, w.result.States = v, w.seen.Len()
 			w.trace(at)
 			return w.result, nil
 		}
@@ -59,20 +63,20 @@ func Explore(p Protocol, statesMax int) (Result, error) {
 			w.finals = append(w.finals, uint32(at))
 		}
 		n.expand(s)
-		w.edgesFrom.append(uint32(w.edges.len()))
+		w.edgesFrom.Append(uint32(w.edges.Len()))
 		for i := range n.states {
-			to, added := w.seen.add(&n.states[i])
+			to, added := w.seen.Add(&n.states[i])
 			if added {
-				w.parent.append(uint32(at))
+				w.parent.Append(uint32(at))
 			}
-			w.edges.append(uint32(to))
+			w.edges.Append(uint32(to))
 		}
-		if w.seen.len() > statesMax {
-			return w.result, fmt.Errorf("gave up after %d states", w.seen.len())
+		if w.seen.Len() > statesMax {
+			return w.result, fmt.Errorf("gave up after %d states", w.seen.Len())
 		}
 	}
-	w.edgesFrom.append(uint32(w.edges.len()))
-	w.result.States = w.seen.len()
+	w.edgesFrom.Append(uint32(w.edges.Len()))
+	w.result.States = w.seen.Len()
 	w.countStuck()
 	return w.result, nil
 }
@@ -80,16 +84,16 @@ func Explore(p Protocol, statesMax int) (Result, error) {
 // trace tells the way to a state by walking it again with texts.
 func (w *search) trace(at int) {
 	var path []int
-	for ; at != 0; at = int(w.parent.at(at)) {
+	for ; at != 0; at = int(w.parent.At(at)) {
 		path = append(path, at)
 	}
 	w.result.Depth = len(path)
 	n := &steps{Protocol: w.Protocol, named: true}
 	from := 0
 	for i := len(path) - 1; i >= 0; i-- {
-		n.expand(w.seen.at(from))
+		n.expand(w.seen.At(from))
 		for k := range n.states {
-			if n.states[k] == *w.seen.at(path[i]) {
+			if n.states[k] == *w.seen.At(path[i]) {
 				w.result.Trace = append(w.result.Trace, n.texts[k])
 				break
 			}
@@ -100,9 +104,9 @@ func (w *search) trace(at int) {
 
 // countStuck walks the edges backwards from the settled ends.
 func (w *search) countStuck() {
-	states := w.seen.len()
+	all := w.seen.Len()
 	from, back := w.reversed()
-	reaches := make([]bool, states)
+	reaches := make([]bool, all)
 	todo := w.finals
 	for _, at := range todo {
 		reaches[at] = true
@@ -117,8 +121,8 @@ func (w *search) countStuck() {
 			}
 		}
 	}
-	for at := range states {
-		s := w.seen.at(at)
+	for at := range all {
+		s := w.seen.At(at)
 		if s.Sidecars[w.Sidecars-1].At == fresh && !reaches[at] && !s.Halted && !s.Foreign {
 			w.result.Stuck++
 		}
@@ -128,18 +132,18 @@ func (w *search) countStuck() {
 // reversed turns the edges around: the states before state i are
 // back[from[i]:from[i+1]].
 func (w *search) reversed() (from, back []uint32) {
-	states := w.seen.len()
-	from = make([]uint32, states+2)
-	for e := range w.edges.len() {
-		from[w.edges.at(e)+2]++
+	all := w.seen.Len()
+	from = make([]uint32, all+2)
+	for e := range w.edges.Len() {
+		from[w.edges.At(e)+2]++
 	}
 	for i := 2; i < len(from); i++ {
 		from[i] += from[i-1]
 	}
-	back = make([]uint32, w.edges.len())
-	for at := range states {
-		for e := w.edgesFrom.at(at); e < w.edgesFrom.at(at+1); e++ {
-			to := w.edges.at(int(e))
+	back = make([]uint32, w.edges.Len())
+	for at := range all {
+		for e := w.edgesFrom.At(at); e < w.edgesFrom.At(at+1); e++ {
+			to := w.edges.At(int(e))
 			back[from[to+1]] = uint32(at)
 			from[to+1]++
 		}

@@ -1,6 +1,10 @@
 package snapshot
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/replicant-sidecar/replicant-sidecar/internal/model/states"
+)
 
 // Options of a search.
 type Options struct {
@@ -34,43 +38,43 @@ type space[S comparable] struct {
 // search is a breadth-first walk.
 type search[S comparable] struct {
 	space[S]
-	seen            *stateSet[S]
-	parent          column
-	edges, edgesEnd column
+	seen            *states.Set[S]
+	parent          states.Column
+	edges, edgesEnd states.Column
 	result          Result
 }
 
 func explore[S comparable](what space[S], o Options) (Result, error) {
-	w := &search[S]{space: what, seen: newStateSet[S]()}
-	w.seen.add(&w.start)
-	w.parent.append(0)
+	w := &search[S]{space: what, seen: states.New[S]()}
+	w.seen.Add(&w.start)
+	w.parent.Append(0)
 	var out []S
-	for at := 0; at < w.seen.len(); at++ {
-		s := w.seen.at(at)
+	for at := 0; at < w.seen.Len(); at++ {
+		s := w.seen.At(at)
 		if v := w.judge(s); v != "" {
-			w.result.Violation, w.result.States = v, w.seen.len()
+			w.result.Violation, w.result.States = v, w.seen.Len()
 			w.trace(at)
 			return w.result, nil
 		}
 		out = out[:0]
 		w.next(s, &out, nil)
 		for i := range out {
-			to, added := w.seen.add(&out[i])
+			to, added := w.seen.Add(&out[i])
 			if added {
-				w.parent.append(uint32(at))
+				w.parent.Append(uint32(at))
 			}
 			if o.Stuck {
-				w.edges.append(uint32(to))
+				w.edges.Append(uint32(to))
 			}
 		}
 		if o.Stuck {
-			w.edgesEnd.append(uint32(w.edges.len()))
+			w.edgesEnd.Append(uint32(w.edges.Len()))
 		}
-		if w.seen.len() > o.StatesMax {
-			return w.result, fmt.Errorf("gave up after %d states", w.seen.len())
+		if w.seen.Len() > o.StatesMax {
+			return w.result, fmt.Errorf("gave up after %d states", w.seen.Len())
 		}
 	}
-	w.result.States = w.seen.len()
+	w.result.States = w.seen.Len()
 	if o.Stuck {
 		w.countStuck()
 	}
@@ -80,7 +84,7 @@ func explore[S comparable](what space[S], o Options) (Result, error) {
 // trace tells the way to a state by walking it again with texts.
 func (w *search[S]) trace(at int) {
 	var path []int
-	for ; at != 0; at = int(w.parent.at(at)) {
+	for ; at != 0; at = int(w.parent.At(at)) {
 		path = append(path, at)
 	}
 	w.result.Depth = len(path)
@@ -88,9 +92,9 @@ func (w *search[S]) trace(at int) {
 	for i := len(path) - 1; i >= 0; i-- {
 		var out []S
 		var texts []string
-		w.next(w.seen.at(from), &out, &texts)
+		w.next(w.seen.At(from), &out, &texts)
 		for k := range out {
-			if out[k] == *w.seen.at(path[i]) {
+			if out[k] == *w.seen.At(path[i]) {
 				w.result.Trace = append(w.result.Trace, texts[k])
 				break
 			}
@@ -101,12 +105,12 @@ func (w *search[S]) trace(at int) {
 
 // countStuck walks the edges backwards from rest.
 func (w *search[S]) countStuck() {
-	states := w.seen.len()
+	all := w.seen.Len()
 	first, back := w.reversed()
-	reaches := make([]bool, states)
+	reaches := make([]bool, all)
 	var todo []uint32
-	for at := range states {
-		if w.rest(w.seen.at(at)) {
+	for at := range all {
+		if w.rest(w.seen.At(at)) {
 			reaches[at] = true
 			todo = append(todo, uint32(at))
 		}
@@ -121,7 +125,7 @@ func (w *search[S]) countStuck() {
 			}
 		}
 	}
-	for at := range states {
+	for at := range all {
 		if !reaches[at] {
 			w.result.Stuck++
 		}
@@ -130,19 +134,19 @@ func (w *search[S]) countStuck() {
 
 // reversed turns the edges around: the states before state i are back[first[i]:first[i+1]].
 func (w *search[S]) reversed() (first, back []uint32) {
-	states := w.seen.len()
-	first = make([]uint32, states+2)
-	for e := range w.edges.len() {
-		first[w.edges.at(e)+2]++
+	all := w.seen.Len()
+	first = make([]uint32, all+2)
+	for e := range w.edges.Len() {
+		first[w.edges.At(e)+2]++
 	}
 	for i := 2; i < len(first); i++ {
 		first[i] += first[i-1]
 	}
-	back = make([]uint32, w.edges.len())
+	back = make([]uint32, w.edges.Len())
 	e := 0
-	for at := range states {
-		for ; e < int(w.edgesEnd.at(at)); e++ {
-			to := w.edges.at(e)
+	for at := range all {
+		for ; e < int(w.edgesEnd.At(at)); e++ {
+			to := w.edges.At(e)
 			back[first[to+1]] = uint32(at)
 			first[to+1]++
 		}
