@@ -1,10 +1,8 @@
 package pipeline_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core"
 	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/transcript"
 )
 
 // with adds capabilities to a memory sink.
@@ -116,24 +115,6 @@ func TestSchemaHaltComesAgain(t *testing.T) {
 	journalEnds(t, sink, "tx", "tx", "tx")
 }
 
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // TestAcceptanceIsForThePast: what was accepted is what halted before; a table that
 // changes later halts, on its first row and after a reconnect.
 func TestAcceptanceIsForThePast(t *testing.T) {
@@ -148,7 +129,7 @@ func TestAcceptanceIsForThePast(t *testing.T) {
 	r.Drain()
 	require.NoError(t, r.wait(t))
 	db.Exec(t, "alter table t drop v", "insert into t values (2)")
-	var log logged
+	var log transcript.Text
 	o.AcceptSchemaChange, o.Logger = true, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	accepted := start(t, o)
 	journalEnds(t, sink, "tx", "tx", "tx")

@@ -115,7 +115,7 @@ var programWalls = []wall{
 // supportDirs hold code that only tests and examples may use.
 var supportDirs = []string{
 	"core/wal/waltest", "core/sinktest", "internal/archtest", "internal/golden", "internal/model",
-	"internal/sim", "internal/testsink", "internal/pgembed/pgtest", "internal/cases",
+	"internal/sim", "internal/testsink", "internal/transcript", "internal/pgembed/pgtest", "internal/cases",
 	"cmd/replicant-sidecar/internal/programtest",
 }
 

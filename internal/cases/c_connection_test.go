@@ -1,7 +1,6 @@
 package cases_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal"
 	"github.com/replicant-sidecar/replicant-sidecar/core/wal/waltest"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/transcript"
 )
 
 // Each form of an address of version 6, with and without a port, connects; what is dialed
@@ -53,22 +53,7 @@ func TestC02IPv6(t *testing.T) {
 }
 
 // logged keeps all that a sidecar logs, at every level.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type logged struct{ transcript.Text }
 
 func (l *logged) listen(o *pipeline.Options) {
 	o.Logger = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -3,16 +3,16 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/replicant-sidecar/replicant-sidecar/internal/transcript"
 )
 
 // The environment that a process gets beside what Options say.
@@ -38,7 +38,7 @@ type Options struct {
 type Process struct {
 	Address string // for the sidecar
 	cmd     *exec.Cmd
-	err     screen
+	err     transcript.Text
 	ended   chan struct{}
 }
 
@@ -103,22 +103,4 @@ func (p *Process) Wait(timeout time.Duration) (syscall.WaitStatus, error) {
 	case <-time.After(timeout):
 		return 0, errors.New("the sink does not end")
 	}
-}
-
-// screen is output that grows.
-type screen struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

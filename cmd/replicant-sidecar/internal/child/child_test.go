@@ -12,13 +12,14 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/replicant-sidecar/replicant-sidecar/internal/transcript"
 )
 
 // The test binary plays the commands: the first argument after this flag says which.
@@ -84,27 +85,9 @@ var parts = map[string]func(args []string){
 	},
 }
 
-// screen collects output for looking at while it grows.
-type screen struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func start(t *testing.T, grace time.Duration, args ...string) (*Child, *screen) {
+func start(t *testing.T, grace time.Duration, args ...string) (*Child, *transcript.Text) {
 	t.Helper()
-	var out screen
+	var out transcript.Text
 	c, err := Start(Options{
 		Args: append([]string{os.Args[0], play}, args...), Listen: "unix:/x", Stdout: &out, Stderr: &out, Prefix: "sink | ", Grace: grace,
 	})

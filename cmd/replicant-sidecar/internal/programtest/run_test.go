@@ -1,7 +1,6 @@
 package programtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,34 +19,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
+	"github.com/replicant-sidecar/replicant-sidecar/internal/transcript"
 )
 
 // secret is in the address of every source here and must never be printed.
 const secret = "hunter2"
 
-// screen is a program's output that grows.
-type screen struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // process is a running program.
 type process struct {
 	t        *testing.T
 	cmd      *exec.Cmd
-	out, err screen
+	out, err transcript.Text
 	temp     string
 	admin    string
 	done     chan struct{}
