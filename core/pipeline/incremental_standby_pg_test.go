@@ -85,21 +85,7 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		require.Positive(t, <-over)
 		alike(t, r, db, sink, "a")
 
-		writer := db.Conn(t)
-		_, err := writer.Exec(t.Context(), "begin; update b set n = 1 where id <= 3; delete from b where id = 4")
-		require.NoError(t, err)
-		db.Exec(t, "alter publication p add table b", "insert into b values (40, 4, 'after')")
-		require.Eventually(t, func() bool {
-			c := r.Status().Copy
-			return strings.Contains(strings.Join(held(sink, "b"), " "), "40") && c != nil && strings.Contains(c.Waiting, "public.b")
-		}, 20*time.Second, 10*time.Millisecond)
-		for _, u := range sink.SnapshotUnits() {
-			require.False(t, u.Relation != nil && u.Relation.Name == "b", "a writer of b is open")
-		}
-		_, err = writer.Exec(t.Context(), "update b set id = 112 where id = 12; commit")
-		require.NoError(t, err)
-		completedTimes(t, r, sink, 2)
-		alike(t, r, db, sink, "b")
+		addedUnderAWriter(t, r, db, sink)
 
 		db.Exec(t, "insert into keyless values ('x')", "alter publication p add table keyless")
 		halt := halted(t, r, core.HaltConfigInvalid)
@@ -108,9 +94,30 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		db.Exec(t, "alter publication p drop table keyless")
 		again := start(t, o)
 		again.streaming(t)
-		_, err = again.RequestCopy(t.Context(), []string{"b"}, false)
+		_, err := again.RequestCopy(t.Context(), []string{"b"}, false)
 		require.NoError(t, err)
 		completedTimes(t, again, sink, 3)
 		alike(t, again, db, sink, "a", "b")
 	})
+}
+
+// addedUnderAWriter adds table b to the publication while a transaction is open on the primary
+// that has written it.
+func addedUnderAWriter(t *testing.T, r *running, db *pgtest.DB, sink *sinktest.Memory) {
+	t.Helper()
+	writer := db.Conn(t)
+	_, err := writer.Exec(t.Context(), "begin; update b set n = 1 where id <= 3; delete from b where id = 4")
+	require.NoError(t, err)
+	db.Exec(t, "alter publication p add table b", "insert into b values (40, 4, 'after')")
+	require.Eventually(t, func() bool {
+		c := r.Status().Copy
+		return strings.Contains(strings.Join(held(sink, "b"), " "), "40") && c != nil && strings.Contains(c.Waiting, "public.b")
+	}, 20*time.Second, 10*time.Millisecond)
+	for _, u := range sink.SnapshotUnits() {
+		require.False(t, u.Relation != nil && u.Relation.Name == "b", "a writer of b is open")
+	}
+	_, err = writer.Exec(t.Context(), "update b set id = 112 where id = 12; commit")
+	require.NoError(t, err)
+	completedTimes(t, r, sink, 2)
+	alike(t, r, db, sink, "b")
 }

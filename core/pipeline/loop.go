@@ -52,6 +52,9 @@ func (l *loop) run(ctx context.Context) error {
 		if l.ended != nil && l.current == nil && l.over() {
 			return l.ended
 		}
+		if err := l.restart(); err != nil {
+			return err
+		}
 		if work, ok := l.machine.Next(); ok {
 			l.deliver.work <- work // room for one, and nothing else is in flight
 		}

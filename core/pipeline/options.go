@@ -104,6 +104,8 @@ type Options struct {
 	// SinkWait bounds how long the first answer of the sink is waited for; 0 for ever.
 	SinkWait time.Duration
 	Logger   *slog.Logger
+
+	forgets bool // for tests: take the server for one that forgets added tables
 }
 
 func (o Options) withDefaults() Options {

@@ -85,7 +85,7 @@ func (p *Pipeline) lookAtPublications(ctx context.Context, catalog *wal.Catalog)
 	if err != nil {
 		return // asked again at the next turn
 	}
-	p.members.copies = p.options.Snapshot == checkpoint.SnapshotIncremental && addsWhole(p.Status().ServerVersion)
+	p.members.copies = p.options.Snapshot == checkpoint.SnapshotIncremental
 	lines := p.members.look(now)
 	for _, line := range lines {
 		p.log.Warn("the publication has changed", "what", line)

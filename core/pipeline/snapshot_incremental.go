@@ -148,9 +148,8 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	limits := s.caps.Limits.Resolved()
 	run := incremental.New(*state, incremental.Settings{
 		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
-		Standby: s.recovery,
+		Standby: s.recovery, Forgets: p.forgets(), From: claimed,
 	}, time.Now())
-	run.Frontier(claimed) // what ends at or below it is done
 	if run.Active() {
 		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))
 	}

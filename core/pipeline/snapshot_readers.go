@@ -141,7 +141,7 @@ func (l *loop) read() {
 	}
 	behind := max(l.walEnd, core.LSN(l.session.pipeline.heard.Load()))
 	l.machine.Behind(behind > l.machine.Received()+catchingUpBytes)
-	if now := time.Now(); now.Sub(l.listedAt) >= l.session.pipeline.options.GuardInterval && addsWhole(l.session.pipeline.Status().ServerVersion) {
+	if now := time.Now(); now.Sub(l.listedAt) >= l.session.pipeline.options.GuardInterval {
 		l.listedAt = now
 		l.machine.set.Run.Relist()
 	}
@@ -173,14 +173,6 @@ func (l *loop) read() {
 		l.askedAt = time.Now()
 		l.session.conn.Ask()
 	}
-}
-
-// addsWhole reports that the server streams a table, from when it is added to a publication,
-// though a writer of it is open. Older minors forget the table until the stream begins anew:
-// tables that are added there are not copied by themselves.
-func addsWhole(version int) bool {
-	first := map[int]int{14: 14_00_18, 15: 15_00_13, 16: 16_00_09, 17: 17_00_05}[version/10_000]
-	return version >= first
 }
 
 // askEvery is how often the server is asked where the stream stands while a chunk waits for
@@ -242,7 +234,7 @@ func (l *loop) found(f foundJob) error {
 	case incremental.JobLook:
 		run.Looked(f.result.Look)
 	case incremental.JobSnapshot:
-		run.Shown(f.job.ID, f.result.Snapshot)
+		run.Shown(f.job.ID, f.result.Snapshot, f.result.End)
 	case incremental.JobCopy:
 		run.Piece(f.job.ID, f.result.Read.Rows, true)
 	case incremental.JobChunk:

@@ -87,7 +87,9 @@ func (r *Reader) look(ctx context.Context, job incremental.Job) (incremental.Loo
 	relation := t.Relation
 	r.o.Describe(ctx, &relation)
 	look.Relation = &relation
-	look.Writers, err = r.writers(ctx, t.Relation.OID)
+	if look.Writers, err = r.writers(ctx, t.Relation.OID); err == nil && job.End {
+		look.End, err = r.highMark(ctx)
+	}
 	return look, err
 }
 

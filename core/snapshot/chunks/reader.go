@@ -71,6 +71,7 @@ type Result struct {
 	Look     incremental.Look
 	Snapshot incremental.Snapshot
 	Read     incremental.Read
+	End      core.LSN // of the WAL behind Snapshot, where it was asked for
 }
 
 // ErrAgain: the job came to nothing and may be tried again. ErrElsewhere: the server is not
@@ -101,7 +102,9 @@ func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result, han
 	case incremental.JobLook:
 		found.Look, err = r.look(ctx, job)
 	case incremental.JobSnapshot:
-		found.Snapshot, err = r.snapshot(ctx)
+		if found.Snapshot, err = r.snapshot(ctx); err == nil && job.End {
+			found.End, err = r.highMark(ctx)
+		}
 	case incremental.JobChunk:
 		found.Read, err = r.chunk(ctx, job)
 	case incremental.JobCopy:

@@ -131,6 +131,12 @@ func (r *Reader) end(ctx context.Context) (core.LSN, error) {
 	return lsn(row[0])
 }
 
+// highMark is the end as the stream tells it.
+func (r *Reader) highMark(ctx context.Context) (core.LSN, error) {
+	at, err := r.end(ctx)
+	return incremental.HighMark(at, r.block, r.file), err
+}
+
 // refuseUnkeyed: a copy of a table without a key is told apart from the stream by which
 // transactions its snapshot shows, and that is not known here.
 func (r *Reader) refuseUnkeyed(m incremental.Member) error {

@@ -35,6 +35,8 @@ type Job struct {
 	Rows, Bytes int
 	// Received are the transactions that the snapshot must show.
 	Received []uint32
+	// End asks for the end of the WAL behind the answer.
+	End bool
 	// Replayed is what a standby must have replayed before the snapshot, instead.
 	Replayed core.LSN
 }
@@ -88,7 +90,7 @@ func (r *Run) wait(t *table) (Job, bool) {
 		return Job{}, false
 	}
 	t.asked = true
-	job := Job{Kind: JobLook, ID: r.waitID(t), Table: t.Member}
+	job := Job{Kind: JobLook, ID: r.waitID(t), Table: t.Member, End: t.unsure}
 	if t.writers != nil {
 		job.Kind = JobSnapshot
 	}
@@ -107,6 +109,7 @@ type Look struct {
 	Member   Member
 	Relation *core.Relation
 	Writers  []Writer
+	End      core.LSN
 }
 
 // Relist looks at the publications again.
@@ -126,7 +129,9 @@ func (r *Run) Listed(members []Member, next [16]byte) error {
 		if r.state.Complete { // begun without a copy: the sink has what it has
 			t.Status, t.Ranges = Done, nil
 		}
-		r.put(newTable(t, r.set))
+		n := newTable(t, r.set)
+		r.unsure(n)
+		r.put(n)
 	}
 	return r.fits()
 }
@@ -148,7 +153,9 @@ func (r *Run) added(members []Member, next [16]byte) {
 		if t == nil {
 			n := fresh(m)
 			n.Replace = r.succeeds(m)
-			r.put(newTable(n, r.set))
+			t = newTable(n, r.set)
+			r.unsure(t)
+			r.put(t)
 			continue
 		}
 		// It was away: what happened to its rows meanwhile was not streamed.
@@ -156,6 +163,7 @@ func (r *Run) added(members []Member, next [16]byte) {
 		t.Member, t.status, t.ranges, t.replace, t.seen = m, Pending, fresh(m).Ranges, true, shape{}
 		t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false // of the table as it was
 		t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
+		r.unsure(t)
 	}
 	r.countUnkeyed()
 	for _, t := range r.tables {
@@ -205,6 +213,9 @@ func (r *Run) Looked(l Look) {
 	case !t.Same(l.Member):
 		r.giveUp(t)
 		delete(r.byOID, t.OID)
+		if t.OID != l.Member.OID {
+			r.unsure(t)
+		}
 		t.replace = t.replace || t.OID != l.Member.OID
 		t.Member, t.status, t.seen = l.Member, Pending, shape{}
 		t.repair, t.repairBytes, t.ranges = map[keyBytes]*wanted{}, 0, fresh(l.Member).Ranges
@@ -214,12 +225,13 @@ func (r *Run) Looked(l Look) {
 	}
 	t.latest, t.writers = l.Relation, l.Writers
 	t.waited = len(l.Writers) == 0
+	r.written(t, l.End)
 	t.pause = pause{}
 }
 
-// Shown takes a snapshot of a writer wait: it is over once each writer has ended and is
-// visible.
-func (r *Run) Shown(id uint64, s Snapshot) {
+// Shown takes a snapshot of a writer wait, and the end of the WAL behind it: the wait is
+// over once each writer has ended and is visible.
+func (r *Run) Shown(id uint64, s Snapshot, end core.LSN) {
 	t := r.asking(id)
 	if t == nil {
 		return
@@ -233,6 +245,7 @@ func (r *Run) Shown(id uint64, s Snapshot) {
 	t.writers = left
 	t.pause.longer(r.now)
 	if t.waited = len(left) == 0; t.waited {
+		r.written(t, end)
 		t.pause = pause{}
 	}
 }

@@ -125,7 +125,7 @@ func (r *Run) openCopy() (Job, bool) {
 		if t.copy != nil {
 			return Job{}, false
 		}
-		if next == nil && t.detached() && t.waited && t.pause.over(r.now) {
+		if next == nil && t.detached() && t.waited && !t.unsure && t.pause.over(r.now) {
 			next = t
 		}
 	}

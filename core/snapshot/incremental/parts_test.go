@@ -284,7 +284,7 @@ func TestWriterWait(t *testing.T) {
 		job, ok := r.Next()
 		require.True(t, ok)
 		require.Equal(t, JobSnapshot, job.Kind)
-		r.Shown(job.ID, shown)
+		r.Shown(job.ID, shown, 0)
 	}
 	job, ok := r.Next()
 	require.True(t, ok)

@@ -181,7 +181,7 @@ func (w *world) job(j *job) (done bool) {
 		}
 		w.run.Looked(look)
 	case incremental.JobSnapshot:
-		w.run.Shown(j.ID, w.snapshot())
+		w.run.Shown(j.ID, w.snapshot(), 0)
 	case incremental.JobChunk:
 		if j.read {
 			j.found.High = w.source.insertLSN()

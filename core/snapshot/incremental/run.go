@@ -27,6 +27,10 @@ type Settings struct {
 	// Standby: the source is one. What it streams is visible there, so no transaction has
 	// to be proven; and who writes a table is not known.
 	Standby bool
+	// Forgets: the server may forget a table that is added to a publication until the stream
+	// begins anew. From is where this stream began.
+	Forgets bool
+	From    core.LSN
 	// ChunkAge is how long the window of a chunk may be open before it is given up.
 	ChunkAge time.Duration
 }
@@ -76,7 +80,8 @@ type Run struct {
 	// version counts additions to repair lists; covered is the version that steps which
 	// were taken will make durable.
 	version, covered uint64
-	step             *Step // taken and not stored; notes aside
+	durable          uint64 // the version of the newest token that was stored
+	step             *Step  // taken and not stored; notes aside
 
 	listing, relist bool
 	listID          uint64 // of the question for the tables, while listing
@@ -93,12 +98,14 @@ type Counts struct{ Chunks, Discarded, Rows, Merged, Dropped, Holes uint64 }
 func New(state State, set Settings, now time.Time) *Run {
 	set = set.withDefaults()
 	r := &Run{
-		set: set, state: state, now: now, epoch: 1,
+		set: set, state: state, now: now, epoch: 1, frontier: set.From,
 		byOID: map[uint32]*table{}, unprovenIn: map[uint32]struct{}{},
 	}
 	r.state.Tables = nil
 	for _, t := range state.Tables {
-		r.put(newTable(t, set))
+		n := newTable(t, set)
+		r.kept(n, t.High)
+		r.put(n)
 	}
 	r.state.Complete = state.Complete && !r.unfinished()
 	return r

@@ -22,6 +22,7 @@ type Step struct {
 	rows   []core.Tuple
 	// first and last are of the pieces of a table without a key.
 	first, last bool
+	version     uint64 // of the token that it carries
 }
 
 // Notes reports that the step carries the token alone.
@@ -41,6 +42,10 @@ func (s *Step) Relation() *core.Relation {
 // Clears reports that the step opens a table at the sink.
 func (s *Step) Clears() bool { return s.kind == stepClear }
 
+// Attaches reports that the step is the end of the copy of a table without a key: behind it
+// the stream's part of the table goes out.
+func (s *Step) Attaches() bool { return s.kind == stepCopy && s.last }
+
 // NoteDue reports that a key came on a repair list that no step on its way makes durable.
 // Then Note must go before any transaction that was told.
 func (r *Run) NoteDue() bool { return r.version > r.covered }
@@ -57,8 +62,11 @@ func (r *Run) Take() *Step {
 	if r.step != nil || !r.Active() || !r.state.Listed || r.torn {
 		return nil
 	}
+	if r.noteUnsure() {
+		return r.taken(r.Note())
+	}
 	for _, t := range r.tables {
-		if t.status == Pending && t.waited && t.keyed() {
+		if t.status == Pending && t.waited && t.keyed() && !t.unsure {
 			return r.taken(&Step{kind: stepClear, table: t, status: Copying})
 		}
 	}
@@ -118,6 +126,7 @@ func (r *Run) Unit(s *Step) *core.SnapshotUnit {
 	if s.kind == stepLast && s.table.left() || s.kind == stepComplete && r.unfinished() {
 		s.release() // a key came meanwhile: there is more to do first
 	}
+	s.version = r.version
 	u := &core.SnapshotUnit{
 		LSN: r.state.Floor, RunID: r.state.RunID, Generation: r.state.Generation,
 		Rows: s.rows, Token: r.token(s), BackfillComplete: s.kind == stepComplete,
@@ -151,6 +160,7 @@ func (r *Run) Stored(s *Step) {
 	if r.step == s {
 		r.step = nil
 	}
+	r.durable = max(r.durable, s.version)
 	t := s.table
 	switch s.kind {
 	case stepNote:

@@ -20,14 +20,19 @@ type table struct {
 	// waited: the writer wait is over. writers are those it waits for.
 	waited, asked bool
 	writers       []Writer
-	pause         pause
-	rowsNext      amount        // of the next chunk
-	keysNext      amount        // of the next chunk of the repair list
-	patience      time.Duration // how old a chunk may become
-	chunks        int           // open ones of it
-	queued        bool
-	entries       entries
-	seen          shape // the relation as the stream showed it last
+	// unsure: the server may have forgotten the table. passed is the end of the WAL behind its
+	// writer wait, noted the version of the token that says so.
+	unsure   bool
+	passed   core.LSN
+	noted    uint64
+	pause    pause
+	rowsNext amount        // of the next chunk
+	keysNext amount        // of the next chunk of the repair list
+	patience time.Duration // how old a chunk may become
+	chunks   int           // open ones of it
+	queued   bool
+	entries  entries
+	seen     shape // the relation as the stream showed it last
 	// Of a table without a key: the copy in progress, and what the last one shows.
 	copy  *copying
 	shown Snapshot
@@ -58,6 +63,9 @@ func newTable(t Table, set Settings) *table {
 		Member: t.Member, status: t.Status, replace: t.Replace, sweep: t.Sweep, rows: t.Rows,
 		ranges: t.Ranges, repair: map[keyBytes]*wanted{}, shown: t.Shown, high: t.High,
 		rowsNext: newAmount(set.ChunkRows), keysNext: newAmount(repairChunk), patience: set.ChunkAge,
+	}
+	if n.status == Pending {
+		n.high = 0 // it is what passed was
 	}
 	for _, k := range t.Repair {
 		n.want(k, 0)
@@ -148,6 +156,9 @@ func (t *table) state(own *Step, chunks []*chunk) Table {
 		own = nil
 	}
 	s.Sweep = s.Sweep && s.Status != Done
+	if s.Status == Pending {
+		s.High = t.passed
+	}
 	for _, c := range chunks {
 		if c.table == t && c.keys == nil && (own == nil || own.chunk != c) {
 			s.Ranges = append(s.Ranges, c.span)
