@@ -34,7 +34,8 @@ func engineOptions(c *config.Config, log *slog.Logger) pipeline.Options {
 		Spill:    pipeline.Spilling{Dir: spillDir(c.Spill.Dir), Max: int64(c.Spill.Max)},
 		Snapshot: snapshotOf(c.Snapshot), SnapshotRedo: c.SnapshotRedo,
 		Copy: pipeline.Copying{
-			Connections: c.Copy.Connections, ChunkRows: c.Copy.ChunkRows, MaxXminAge: int64(c.Copy.MaxXminAge), MaxHeld: int64(c.Copy.MaxHeld),
+			Connections: c.Copy.Connections, ChunkRows: c.Copy.ChunkRows, MaxHold: durationOf(c.Copy.MaxHold),
+			MaxXminAge: int64(c.Copy.MaxXminAge), MaxHeld: int64(c.Copy.MaxHeld),
 		},
 		GoForwardOnly: c.GoForwardOnly, AdoptSlot: c.AdoptSlot, AcceptTimeline: c.AcceptTimeline,
 		AcceptSchemaChange: c.AcceptSchemaChange, NoHeartbeat: !c.Heartbeat,

@@ -44,10 +44,11 @@ type Config struct {
 
 // Copy bounds what a snapshot takes of the source.
 type Copy struct {
-	Connections int  `yaml:"connections" env:"REPLICANT_COPY_CONNECTIONS" flag:"copy-connections" group:"Snapshot" default:"2" description:"Connections that read tables at once, large ones in ranges. The sink gets one unit at a time all the same."`
-	ChunkRows   int  `yaml:"chunk_rows" env:"REPLICANT_COPY_CHUNK_ROWS" flag:"copy-chunk-rows" group:"Snapshot" default:"2000" description:"Rows that an incremental snapshot reads under one snapshot, at most. Fewer where they are wide."`
-	MaxXminAge  int  `yaml:"max_xmin_age" env:"REPLICANT_COPY_MAX_XMIN_AGE" flag:"copy-max-xmin-age" group:"Snapshot" default:"500000000" description:"Halt an initial snapshot that has kept the source from cleaning up for so many transactions. 0 = no bound."`
-	MaxHeld     Size `yaml:"max_held" env:"REPLICANT_COPY_MAX_HELD" flag:"copy-max-held" group:"Snapshot" default:"0B" description:"Halt an initial snapshot when the slot keeps more WAL than this. 0B = no bound but the server's own (max_slot_wal_keep_size)."`
+	Connections int      `yaml:"connections" env:"REPLICANT_COPY_CONNECTIONS" flag:"copy-connections" group:"Snapshot" default:"2" description:"Connections that read tables at once, large ones in ranges. The sink gets one unit at a time all the same."`
+	ChunkRows   int      `yaml:"chunk_rows" env:"REPLICANT_COPY_CHUNK_ROWS" flag:"copy-chunk-rows" group:"Snapshot" default:"2000" description:"Rows that an incremental snapshot reads under one snapshot, at most. Fewer where they are wide."`
+	MaxHold     Duration `yaml:"max_hold" env:"REPLICANT_COPY_MAX_HOLD" flag:"copy-max-hold" group:"Snapshot" default:"5m" description:"How long the stream waits for an incremental copy of a table without a key before that copy is put off: the stream goes on, and the copy is tried again after eight times as long, each time twice that, up to an hour. 0 = no bound."`
+	MaxXminAge  int      `yaml:"max_xmin_age" env:"REPLICANT_COPY_MAX_XMIN_AGE" flag:"copy-max-xmin-age" group:"Snapshot" default:"500000000" description:"Halt an initial snapshot that has kept the source from cleaning up for so many transactions. 0 = no bound."`
+	MaxHeld     Size     `yaml:"max_held" env:"REPLICANT_COPY_MAX_HELD" flag:"copy-max-held" group:"Snapshot" default:"0B" description:"Halt an initial snapshot when the slot keeps more WAL than this. 0B = no bound but the server's own (max_slot_wal_keep_size)."`
 }
 
 // Spill says where transactions in progress go, with streaming on.

@@ -215,6 +215,14 @@ func (m *Machine) Job() (incremental.Job, bool) {
 	return m.set.Run.Next()
 }
 
+// HoldDeadline is when Next must be asked again while a transaction waits for a copy.
+func (m *Machine) HoldDeadline() time.Time {
+	if m.set.Run == nil || m.halted != nil {
+		return time.Time{}
+	}
+	return m.set.Run.HoldDeadline()
+}
+
 // Asks reports that the run waits for the stream to name a higher position.
 func (m *Machine) Asks() bool {
 	return m.set.Run != nil && m.halted == nil && m.flight == nil && m.set.Run.Waiting()

@@ -149,6 +149,7 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	run := incremental.New(*state, incremental.Settings{
 		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
 		Standby: s.recovery, Forgets: p.forgets(), From: claimed,
+		MaxHold: p.options.Copy.MaxHold,
 	}, time.Now())
 	if run.Active() {
 		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))

@@ -23,6 +23,9 @@ type Copying struct {
 	// ChunkRows bounds what an incremental snapshot reads under one snapshot; 2000 when
 	// zero.
 	ChunkRows int
+	// MaxHold is how long the stream waits for the copy of a table without a key before that
+	// is put off; 0 has no bound.
+	MaxHold time.Duration
 	// MaxXminAge halts an initial copy that has held back the source's clean-up for so many
 	// transactions; 0 has no bound.
 	MaxXminAge int64

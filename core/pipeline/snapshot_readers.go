@@ -27,7 +27,9 @@ type readers struct {
 	busy    int
 	copy    readJob
 	asked   *request
-	running bool // the end of the run is to be told
+	running bool   // the end of the run is to be told
+	held    string // the table whose copy the stream waits for, as it was shown
+	putOffs uint64 // copies that were put off, as was told
 }
 
 // readJob is a job on its way to a reader; next and stop are of a copy in pieces.
@@ -169,6 +171,7 @@ func (l *loop) read() {
 		}
 	}
 	l.showBegun()
+	l.showHeld()
 	if l.machine.Asks() && time.Since(l.askedAt) >= askEvery {
 		l.askedAt = time.Now()
 		l.session.conn.Ask()
@@ -184,7 +187,7 @@ func (l *loop) runDeadline(deadline time.Time) time.Time {
 	if l.readers == nil {
 		return deadline
 	}
-	others := []time.Time{l.machine.RunDeadline()}
+	others := []time.Time{l.machine.RunDeadline(), l.machine.HoldDeadline()}
 	if l.machine.Asks() {
 		others = append(others, l.askedAt.Add(askEvery))
 	}

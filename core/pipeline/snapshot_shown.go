@@ -49,10 +49,7 @@ func (l *loop) showTables() {
 		tables = append(tables, TableProgress{Schema: t.Schema, Table: t.Name, State: state, Rows: int64(t.Rows), EstimatedRows: -1})
 		rows += int64(t.Rows)
 	}
-	waiting := ""
-	if table, writers := run.Waits(); len(writers) > 0 {
-		waiting = "transactions that were open when the copy of " + table + " began: " + writers[0].Who
-	}
+	waiting := waits(run)
 	p.showCopy(func(c *CopyStatus) {
 		c.Kind, c.Phase, c.Tables, c.Rows, c.Waiting = "incremental", CopyRuns, tables, rows, waiting
 		switch {

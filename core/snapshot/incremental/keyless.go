@@ -59,26 +59,6 @@ func (t *table) later(xid uint32) bool {
 	return t.copy != nil && (t.copy.shown == nil || !t.copy.shown.Visible(xid))
 }
 
-// Holds reports that a transaction touches a table whose copy does not have it and is not
-// whole: it must not be queued yet.
-func (r *Run) Holds(xid uint32, changes []core.Change) bool {
-	held := false
-	for i := 0; i < len(changes) && r.unkeyed > 0; i++ {
-		r.touches(&changes[i], func(t *table) { held = held || t.detached() && t.later(xid) })
-	}
-	return held
-}
-
-// HoldsPieces is Holds for a transaction whose changes are not all known.
-func (r *Run) HoldsPieces(xid uint32) bool {
-	for _, t := range r.tables {
-		if t.detached() && t.later(xid) {
-			return true
-		}
-	}
-	return false
-}
-
 // leftOut reports whether the table's part of a transaction, whose commit record stands at
 // commit, is in its copy already or will be in the next one.
 func (t *table) leftOut(xid uint32, commit core.LSN) bool {

@@ -63,7 +63,7 @@ func (t *table) restart(replace bool) {
 	t.status, t.ranges, t.rows = Pending, fresh(t.Member).Ranges, 0
 	t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false
 	t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
-	t.pause = pause{}
+	t.pause, t.putOffs = pause{}, 0
 }
 
 // Pause gives up what is being read, and reads nothing until Resume. A table without a key

@@ -33,6 +33,9 @@ type Settings struct {
 	From    core.LSN
 	// ChunkAge is how long the window of a chunk may be open before it is given up.
 	ChunkAge time.Duration
+	// MaxHold is how long the stream waits for the copy of a table without a key before that
+	// is put off; 0 has no bound.
+	MaxHold time.Duration
 }
 
 // Defaults of Settings.
@@ -88,11 +91,12 @@ type Run struct {
 	listPause       pause
 	behind          bool
 	unkeyed         int // tables without a key
+	hold            hold
 	counts          Counts
 }
 
 // Counts only rise.
-type Counts struct{ Chunks, Discarded, Rows, Merged, Dropped, Holes uint64 }
+type Counts struct{ Chunks, Discarded, Rows, Merged, Dropped, Holes, PutOff uint64 }
 
 // New goes on with a run at what is durable of it.
 func New(state State, set Settings, now time.Time) *Run {

@@ -34,9 +34,10 @@ type table struct {
 	entries  entries
 	seen     shape // the relation as the stream showed it last
 	// Of a table without a key: the copy in progress, and what the last one shows.
-	copy  *copying
-	shown Snapshot
-	high  core.LSN
+	copy    *copying
+	putOffs int // times that its copy was put off
+	shown   Snapshot
+	high    core.LSN
 
 	latest *core.Relation // as the catalog showed it last
 }
