@@ -36,6 +36,8 @@ func stepPassed(step *incremental.Step) {
 		_ = failpoint.Hit(failpoint.RepairNoted)
 	case step.Clears():
 		_ = failpoint.Hit(failpoint.TableCleared)
+	case step.Attaches():
+		_ = failpoint.Hit(failpoint.TableAttached)
 	}
 }
 

@@ -46,6 +46,7 @@ const (
 	TokenStored   Point = "token.stored"
 	RepairNoted   Point = "repair.noted"
 	TableCleared  Point = "table.cleared"
+	TableAttached Point = "table.attached"
 )
 
 // The points of the sink that judges us, internal/testsink.
@@ -111,6 +112,7 @@ var declared = []Declaration{
 	{TokenStored, pipelineRoom, "unit and token are durable, the run does not know", false, rows{"N4", "N7"}},
 	{RepairNoted, pipelineRoom, "the repair list is durable, the transaction that needs it is not", false, rows{"N10"}},
 	{TableCleared, pipelineRoom, "a table is cleared, no window of it was opened", false, rows{"N1"}},
+	{TableAttached, pipelineRoom, "the copy of a table without a key is durable, the run does not know", false, rows{"N9"}},
 
 	{SinkClaim, sinkRoom, "a claim arrived, its row is not locked", true, rows{"S12"}},
 	{SinkCall, sinkRoom, "a unit arrived, its transaction is not begun", true, rows{"S1", "S6", "S10", "S14", "U24", "L10"}},

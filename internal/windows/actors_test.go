@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -265,7 +266,8 @@ func (s *scene) heldAt(a actor, point failpoint.Point, gates []string, fact func
 	for n, gate := range gates {
 		s.until(fmt.Sprintf("%s is passed", point), func() bool {
 			all, err := failpoint.ReadWitness(a.file())
-			return err == nil && len(all) == n+1
+			passed := slices.DeleteFunc(all, func(w failpoint.Witness) bool { return w.Point != point })
+			return err == nil && len(passed) == n+1
 		})
 		if fact() {
 			s.seen("%s@%d block %d", point, n+1, a.PID())

@@ -3,7 +3,6 @@ package windows
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +41,8 @@ var casesBeside = []window{
 	{"N7", 0, "SC, P chunk.applied=kill at the completion", "the completion again, VAL", completionKilled},
 	{"N8", 0, "SC, B chunk.marked@2; UP, Q pg_terminate_backend", goesOn, cutInTheWindow},
 	{"N9", 1, "SC, P chunk.marked=kill in a table without a key", "the table again, VAL", keylessKilled},
+	{"N9", 1, "SC, P table.attached=kill@1", goesOn, attachedKilled(1)},
+	{"N9", 1, "SC, P table.attached=kill@2", goesOn, attachedKilled(2)},
 	{"N9", 2, "SC, B chunk.snapshot@1; UP, Q", "VAL", keylessWritten},
 	{"N10", 0, "SC, B chunk.marked@1; UP, Q", "VAL", everythingInTheWindow},
 	{"N10", 0, "UP, Q; SC, P repair.noted=kill@1", goesOn, notedKilled(1)},
@@ -223,6 +224,29 @@ func keylessKilled(s *scene) {
 	s.same()
 }
 
+// attachedKilled kills when the copy of a table without a key is durable and nobody knows.
+// What its snapshot shows is left out of what comes again.
+func attachedKilled(ordinal int) func(*scene) {
+	return func(s *scene) {
+		s.keyless()
+		s.source.Exec(s.T, "CREATE TABLE other (v text)", "INSERT INTO other SELECT 'same' FROM generate_series(1, 60)", "ALTER PUBLICATION p ADD TABLE other")
+		s.startSink("")
+		written := func() {
+			s.source.Exec(s.T, "INSERT INTO other VALUES ('new')", "UPDATE keyless SET v = 'changed' WHERE ctid = (SELECT min(ctid) FROM keyless)",
+				"DELETE FROM keyless WHERE ctid IN (SELECT ctid FROM keyless LIMIT 3)")
+			s.write()
+		}
+		sidecar := s.stopped(failpoint.ChunkLocked, 1, fmt.Sprintf(";table.attached=kill@%d", ordinal), written)
+		written()
+		s.killed(sidecar, failpoint.TableAttached)
+		written()
+		next := s.startSidecar("")
+		s.complete(next)
+		written()
+		s.same()
+	}
+}
+
 // keylessWritten writes a table without a key before its first piece is there, and while
 // the rest is read.
 func keylessWritten(s *scene) {
@@ -270,9 +294,11 @@ func notedKilled(ordinal int) func(*scene) {
 		sidecar := s.startSidecar(fmt.Sprintf("chunk.marked=block:%s@2;repair.noted=kill@%d", gate, ordinal))
 		s.witnessed(sidecar, failpoint.ChunkMarked, "block")
 		for i := range ordinal {
+			if i > 0 {
+				s.arrived() // the next one has a note of its own
+			}
 			s.source.Exec(s.T, fmt.Sprintf("UPDATE t SET id = -%d WHERE id = (SELECT max(id) FROM t WHERE length(v) > 2500)", i+1))
 			s.write()
-			time.Sleep(50 * time.Millisecond) // so that they are two units, most likely
 		}
 		s.killed(sidecar, failpoint.RepairNoted)
 		s.release(gate)
