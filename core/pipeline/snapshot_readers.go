@@ -182,12 +182,16 @@ func (l *loop) read() {
 // a position that nothing else tells.
 const askEvery = 20 * time.Millisecond
 
-// runDeadline is the earlier of a deadline and those of the run.
+// runDeadline is the earlier of a deadline and those of the run. The publications are due
+// although an idle stream brings nothing that would make the loop look.
 func (l *loop) runDeadline(deadline time.Time) time.Time {
 	if l.readers == nil {
 		return deadline
 	}
 	others := []time.Time{l.machine.RunDeadline(), l.machine.HoldDeadline()}
+	if l.ended == nil {
+		others = append(others, l.listedAt.Add(l.session.pipeline.options.GuardInterval))
+	}
 	if l.machine.Asks() {
 		others = append(others, l.askedAt.Add(askEvery))
 	}
