@@ -154,6 +154,7 @@ func (g *guard) look(ctx context.Context) bool {
 			s.LagBytes = int64(s.WALEnd - s.Durable)
 		}
 	})
+	g.pipeline.showCost(ctx, g.catalog, status.HeldBytes)
 	if status.Warning != g.warned {
 		g.warned = status.Warning
 		if status.Warning != "" {

@@ -69,6 +69,10 @@ type Pipeline struct {
 	// heard is the end of the source's WAL as its catalog told it.
 	heard atomic.Uint64
 
+	// copyXmin is the oldest transaction that the snapshot of a copy beside the stream does
+	// not show; 0 without one.
+	copyXmin atomic.Uint64
+
 	saidCrowded atomic.Bool
 
 	// waiting is set while deliver is kept waiting inside a session.

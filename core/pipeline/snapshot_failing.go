@@ -31,8 +31,8 @@ func (l *loop) unread(err error) {
 		p.log.Warn("copy", "failing", why, "tries", l.unreads)
 	}
 	p.showCopy(func(c *CopyStatus) {
-		if c.Kind != "incremental" {
-			*c = CopyStatus{Kind: "incremental", Phase: CopyRuns}
+		if c.Kind != copyBeside {
+			*c = CopyStatus{Kind: copyBeside, Phase: CopyRuns}
 		}
 		c.Failing = why
 	})

@@ -92,7 +92,7 @@ func (s *session) copyInitial(ctx context.Context) error {
 	if err := s.copyAll(ctx, claimed.Position, made.At, exported); err != nil {
 		return err
 	}
-	p.showCopy(func(c *CopyStatus) { c.Phase, c.Waiting = CopyDone, "" })
+	p.showCopy(func(c *CopyStatus) { c.Phase, c.Waiting, c.XminAge, c.HeldBytes = CopyDone, "", 0, 0 })
 	_ = failpoint.Hit(failpoint.SnapshotCompleted)
 	return s.conn.EndExport(ctx)
 }

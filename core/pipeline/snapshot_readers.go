@@ -53,6 +53,7 @@ func (s *session) newReaders(run *incremental.Run) *readers {
 		return nil
 	}
 	p := s.pipeline
+	p.copyXmin.Store(0)
 	r := &readers{requests: p.requests, running: run.Active()}
 	var standby *chunks.Standby
 	if s.recovery {
@@ -213,6 +214,7 @@ func (l *loop) found(f foundJob) error {
 		return nil
 	}
 	if f.piece {
+		l.session.pipeline.copyXmin.Store(f.result.Read.Snapshot.Min)
 		run.Copying(f.job.ID, f.result.Read.Snapshot, f.result.Read.High, f.result.Read.Relation)
 		if f.result.Read.Cut {
 			run.Piece(f.job.ID, f.result.Read.Rows, false)
@@ -220,6 +222,9 @@ func (l *loop) found(f foundJob) error {
 		return nil
 	}
 	l.readers.busy--
+	if f.job.Kind == incremental.JobCopy {
+		l.session.pipeline.copyXmin.Store(0)
+	}
 	halt, halted := core.AsHalt(f.err)
 	switch {
 	case halted:

@@ -24,7 +24,7 @@ const (
 
 // CopyStatus is what a copy shows. It holds names and numbers alone.
 type CopyStatus struct {
-	// Kind is "initial" or "incremental".
+	// Kind is "initial" or "incremental". Since is when this process began with it.
 	Kind  string
 	Phase CopyPhase
 	Since time.Time
@@ -39,7 +39,8 @@ type CopyStatus struct {
 	// Rows and Bytes are what the sink has said OK to; repeats are not counted twice.
 	Rows, Bytes int64
 	// XminAge is how many transactions began since the snapshot, whose rows the source
-	// cannot clean up meanwhile. HeldBytes is the WAL that is kept for the slot.
+	// cannot clean up meanwhile; beside the stream only the copy of a table without a key
+	// keeps one. HeldBytes is the WAL that is kept for the slot. Both are 0 at the end.
 	XminAge, HeldBytes int64
 }
 
@@ -57,6 +58,9 @@ type TableProgress struct {
 	// Restarts is how often the table was begun again.
 	Restarts int
 }
+
+// copyBeside is the kind of a copy beside the stream.
+const copyBeside = "incremental"
 
 // The states of a table.
 const (

@@ -50,6 +50,7 @@ func member(t *snapshot.Table) incremental.Member {
 		m.KeyTypes = append(m.KeyTypes, t.Relation.Columns[i].TypeOID)
 	}
 	m.KeyCollations = t.KeyCollations
+	m.Extent = incremental.Extent{Known: true, Rows: t.EstimatedRows(), Bytes: t.EstimatedBytes()}
 	return m
 }
 

@@ -142,6 +142,9 @@ func (r *Run) added(members []Member, next [16]byte) {
 	for _, m := range members {
 		present[m.OID] = true
 		t := r.byOID[m.OID]
+		if t != nil {
+			t.Extent = m.Extent
+		}
 		if t != nil && t.status != Gone {
 			continue
 		}
@@ -223,7 +226,7 @@ func (r *Run) Looked(l Look) {
 		r.byOID[t.OID] = t
 		r.countUnkeyed()
 	}
-	t.latest, t.writers = l.Relation, l.Writers
+	t.latest, t.writers, t.Extent = l.Relation, l.Writers, l.Member.Extent
 	t.waited = len(l.Writers) == 0
 	r.written(t, l.End)
 	t.pause = pause{}

@@ -84,6 +84,15 @@ type Member struct {
 	Alone bool
 	// Filtered tables have a row filter: an update can bring a row into it.
 	Filtered bool
+	// Extent is for people, and in no token.
+	Extent Extent
+}
+
+// Extent is how large a table is, as the catalog had it when it was looked at: its rows by the
+// planner's estimate, -1 where there is none, and its bytes on the source's disk.
+type Extent struct {
+	Known       bool
+	Rows, Bytes int64
 }
 
 // String is schema and name for people.
