@@ -96,6 +96,10 @@ func TestCopyAgain(t *testing.T) {
 		}
 		require.True(t, slices.ContainsFunc(swept, func(u core.SnapshotUnit) bool { return u.Last && u.Sweep }))
 
+		for _, table := range r.Status().Copy.Tables {
+			require.Equal(t, table.Table == "b", table.Earlier)
+		}
+
 		unseen(t, db, "id between 20 and 30")
 		_, err = r.RequestCopy(t.Context(), []string{`"a"`, "B"}, true)
 		require.NoError(t, err)

@@ -40,7 +40,9 @@ func (l *loop) showTables() {
 	var rows int64
 	for _, t := range run.Tables() {
 		tables = append(tables, progressOf(t))
-		rows += int64(t.Rows)
+		if !t.Earlier {
+			rows += int64(t.Rows)
+		}
 	}
 	waiting := waits(run)
 	p.showCopy(func(c *CopyStatus) {
@@ -64,7 +66,7 @@ func (l *loop) showTables() {
 }
 
 func progressOf(t incremental.Table) TableProgress {
-	shown := TableProgress{Schema: t.Schema, Table: t.Name, State: TableCopying, Rows: int64(t.Rows), EstimatedRows: -1, SourceBytes: t.Extent.Bytes}
+	shown := TableProgress{Schema: t.Schema, Table: t.Name, State: TableCopying, Rows: int64(t.Rows), EstimatedRows: -1, SourceBytes: t.Extent.Bytes, Earlier: t.Earlier}
 	switch {
 	case t.Status == incremental.Pending:
 		shown.State = TablePending

@@ -36,7 +36,8 @@ type CopyStatus struct {
 	// Point is where the snapshot was taken; 0 before.
 	Point  core.LSN
 	Tables []TableProgress
-	// Rows and Bytes are what the sink has said OK to; repeats are not counted twice.
+	// Rows and Bytes are what the sink has said OK to; repeats are not counted twice, and
+	// tables of earlier runs not at all. Bytes are of an initial copy alone.
 	Rows, Bytes int64
 	// XminAge is how many transactions began since the snapshot, whose rows the source
 	// cannot clean up meanwhile; beside the stream only the copy of a table without a key
@@ -57,6 +58,8 @@ type TableProgress struct {
 	EstimatedRows, SourceBytes int64
 	// Restarts is how often the table was begun again.
 	Restarts int
+	// Earlier: the table was copied by a run before this one, and is not read by it.
+	Earlier bool
 }
 
 // copyBeside is the kind of a copy beside the stream.

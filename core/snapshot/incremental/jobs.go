@@ -164,6 +164,7 @@ func (r *Run) added(members []Member, next [16]byte) {
 		// It was away: what happened to its rows meanwhile was not streamed.
 		r.giveUp(t)
 		t.Member, t.status, t.ranges, t.replace, t.seen = m, Pending, fresh(m).Ranges, true, shape{}
+		t.earlier = false
 		t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false // of the table as it was
 		t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
 		r.unsure(t)

@@ -60,7 +60,7 @@ func (r *Run) Again(names []string, replace bool, next [16]byte) ([]Member, erro
 func (t *table) restart(replace bool) {
 	t.replace = replace || !t.keyed()
 	t.sweep = !t.replace
-	t.status, t.ranges, t.rows = Pending, fresh(t.Member).Ranges, 0
+	t.status, t.ranges, t.rows, t.earlier = Pending, fresh(t.Member).Ranges, 0, false
 	t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false
 	t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
 	t.pause, t.putOffs = pause{}, 0

@@ -108,6 +108,7 @@ func New(state State, set Settings, now time.Time) *Run {
 	r.state.Tables = nil
 	for _, t := range state.Tables {
 		n := newTable(t, set)
+		n.earlier = state.Kind != KindInitial && n.status.Finished()
 		r.kept(n, t.High)
 		r.put(n)
 	}
@@ -200,6 +201,9 @@ func (r *Run) giveUp(t *table) {
 func (r *Run) activate() {
 	if r.state.Complete {
 		r.state.Complete = false
+		for _, t := range r.tables {
+			t.earlier = true
+		}
 		r.again()
 	}
 }
@@ -236,7 +240,7 @@ func (r *Run) Known() bool { return len(r.tables) > 0 }
 func (r *Run) Tables() []Table {
 	var all []Table
 	for _, t := range r.tables {
-		all = append(all, Table{Member: t.Member, Status: t.status, Rows: t.rows})
+		all = append(all, Table{Member: t.Member, Status: t.status, Rows: t.rows, Earlier: t.earlier && t.status.Finished()})
 	}
 	return all
 }

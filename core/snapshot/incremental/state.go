@@ -123,6 +123,9 @@ type Table struct {
 	High  core.LSN
 	// Rows counts what was delivered.
 	Rows uint64
+	// Earlier: it was copied before the run began, as far as this session knows. No token
+	// has it.
+	Earlier bool
 }
 
 // Source is where the rows are from. A token of another source is refused.

@@ -10,6 +10,7 @@ import (
 type table struct {
 	Member
 	status         Status
+	earlier        bool // nothing of it was to be copied when the run began
 	replace, sweep bool
 	suspect        bool
 	rows           uint64

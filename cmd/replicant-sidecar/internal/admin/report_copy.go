@@ -42,6 +42,8 @@ type TableInfo struct {
 	EstimatedRows int64  `json:"estimated_rows"`
 	SourceBytes   int64  `json:"source_bytes"`
 	Restarts      int    `json:"restarts"`
+	// Earlier: it was copied before this run, which does not read it.
+	Earlier bool `json:"earlier,omitempty"`
 }
 
 func copyInfo(c *pipeline.CopyStatus) *CopyInfo {
@@ -68,25 +70,27 @@ func (c *collector) copyGauges() {
 			return read(s.Copy)
 		})
 	}
-	gauge("copy_tables", "Tables of the newest copy.", func(s *pipeline.CopyStatus) float64 { return float64(len(s.Tables)) })
-	gauge("copy_tables_done", "Tables of it that are done.", func(s *pipeline.CopyStatus) float64 {
-		done := 0
-		for i := range s.Tables {
-			if s.Tables[i].State == pipeline.TableDone {
-				done++
+	tables := func(counts func(*pipeline.TableProgress) float64) func(*pipeline.CopyStatus) float64 {
+		return func(s *pipeline.CopyStatus) (sum float64) {
+			for i := range s.Tables {
+				if !s.Tables[i].Earlier {
+					sum += counts(&s.Tables[i])
+				}
 			}
+			return sum
 		}
-		return float64(done)
-	})
+	}
+	gauge("copy_tables", "Tables of the newest copy.", tables(func(*pipeline.TableProgress) float64 { return 1 }))
+	gauge("copy_tables_done", "Tables of it that are done.", tables(func(t *pipeline.TableProgress) float64 {
+		if t.State == pipeline.TableDone {
+			return 1
+		}
+		return 0
+	}))
 	gauge("copy_rows", "Rows that are durable at the sink.", func(s *pipeline.CopyStatus) float64 { return float64(s.Rows) })
 	gauge("copy_bytes", "Bytes of them.", func(s *pipeline.CopyStatus) float64 { return float64(s.Bytes) })
-	gauge("copy_estimated_rows", "Rows of its tables by the planner's estimate, as far as there is one.", func(s *pipeline.CopyStatus) float64 {
-		var sum int64
-		for i := range s.Tables {
-			sum += max(s.Tables[i].EstimatedRows, 0)
-		}
-		return float64(sum)
-	})
+	gauge("copy_estimated_rows", "Rows of its tables by the planner's estimate, as far as there is one.",
+		tables(func(t *pipeline.TableProgress) float64 { return float64(max(t.EstimatedRows, 0)) }))
 	gauge("copy_xmin_age", "Transactions since its snapshot, which keeps the source from cleaning up.", func(s *pipeline.CopyStatus) float64 { return float64(s.XminAge) })
 	gauge("copy_held_bytes", "WAL that the slot keeps while it runs.", func(s *pipeline.CopyStatus) float64 { return float64(s.HeldBytes) })
 }
