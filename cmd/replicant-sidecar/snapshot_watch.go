@@ -77,15 +77,15 @@ func viewer(out io.Writer, output string) view {
 			fmt.Fprintln(out, l)
 		}
 	}
-	screen, every := bars.NewScreen(out), barsEvery
-	draw := screen.Draw
-	if !logging.IsTerminal(out) {
-		draw, every = lines, linesEvery
-	}
+	screen, meter, terminal := bars.NewScreen(out), &bars.Meter{}, logging.IsTerminal(out)
 	return func(c *shownCopy, over bool) time.Duration {
-		if !over {
-			draw(bars.Lines(copyStatus(c)))
-			return every
+		switch {
+		case !over && terminal:
+			screen.Draw(meter.Bars(copyStatus(c), screen.Width(), time.Now()))
+			return barsEvery
+		case !over:
+			lines(meter.Plain(copyStatus(c), time.Now()))
+			return linesEvery
 		}
 		screen.Draw(nil)
 		lines(bars.Summary(copyStatus(c)))
@@ -131,7 +131,7 @@ func copyStatus(c *shownCopy) *pipeline.CopyStatus {
 		return nil
 	}
 	st := &pipeline.CopyStatus{
-		Kind: c.Kind, Phase: pipeline.CopyPhase(c.Phase), Since: c.Since, Waiting: c.Waiting,
+		Kind: c.Kind, Phase: pipeline.CopyPhase(c.Phase), Since: c.Since, Waiting: c.Waiting, Failing: c.Failing,
 		Rows: c.Rows, Bytes: c.Bytes, XminAge: c.XminAge, HeldBytes: c.HeldBytes,
 	}
 	for _, t := range c.Tables {

@@ -94,6 +94,11 @@ func TestSnapshotCommands(t *testing.T) {
 	code, _, errs = p.snapshot("start", "other.orders")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "a copy of public.orders is running")
+	for _, what := range []string{"pause", "resume", "cancel"} {
+		code, _, errs = p.snapshot(what, "other.orders")
+		require.Equal(t, 1, code)
+		require.Contains(t, errs, "other.orders is not being copied")
+	}
 	code, _, errs = p.snapshot("pause", "public.orders")
 	require.Equal(t, 0, code, errs)
 	p.until("paused", func() bool { return phase() == "paused" })
