@@ -54,7 +54,7 @@ build: ## build bin/replicant-sidecar
 ##@ Check it
 
 .PHONY: test
-test: setup lint verify proto test-race test-model test-python test-typescript fuzz-smoke readme ## everything CI runs
+test: setup lint verify proto test-race test-model test-python test-typescript test-conformance fuzz-smoke readme ## everything CI runs
 
 .PHONY: ci
 ci: ## what .ci/run calls: `make test`, as the README says it, to its end, with the time it took
@@ -110,11 +110,18 @@ test-python: python ## the tests of the Python sink
 	$(VENV)/python -m pytest -q -p no:cacheprovider examples/python-sink
 
 .PHONY: test-typescript
-test-typescript: build typescript ## the tests of the TypeScript sink, and the conformance suite on it
+test-typescript: typescript ## the tests of the TypeScript sink
 	@scripts/step.sh "node --test"
 	cd examples/typescript-sink && node_modules/.bin/prettier --check --log-level=warn . && node --test dist/tests/
+
+.PHONY: test-conformance
+test-conformance: build python typescript ## the conformance suite: its test of itself, then on the Python and the TypeScript sink
+	@scripts/step.sh "conformance selftest"
+	$(BIN) conformance selftest --seed 1
+	@scripts/step.sh "conformance of the Python sink"
+	$(BIN) conformance --effort quick --crash-points 5 --seed 1 -- $(VENV)/python examples/python-sink/sink.py
 	@scripts/step.sh "conformance of the TypeScript sink"
-	$(BIN) conformance --crash-points 12 --seed 1 -- node examples/typescript-sink/dist/sink.js
+	$(BIN) conformance --effort quick --crash-points 5 --seed 1 -- node examples/typescript-sink/dist/sink.js
 
 .PHONY: fuzz-smoke
 fuzz-smoke: ## every fuzz target for FUZZTIME each

@@ -9,7 +9,12 @@ import (
 )
 
 // claimPatience is how long a claim may wait for a client stream.
-const claimPatience = 3 * time.Second
+func (t *Trial) claimPatience() time.Duration {
+	if t.session.o.Effort == Quick {
+		return time.Second
+	}
+	return 3 * time.Second
+}
 
 func cnc(id, title, reason string, run func(*Trial), rules ...string) Case {
 	return Case{

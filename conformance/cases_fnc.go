@@ -86,7 +86,7 @@ func fncLarge(t *Trial) {
 // takeOver claims in a goroutine of its own where the sink holds its store during a
 // client stream: then the claim has to wait, and the stream may commit before it.
 func (s *stream) takeOver() {
-	ctx, cancel := context.WithTimeout(s.t.ctx, claimPatience)
+	ctx, cancel := context.WithTimeout(s.t.ctx, s.t.claimPatience())
 	defer cancel()
 	r, err := s.t.link.sink.Checkpoint(ctx, &sinkv1.CheckpointRequest{
 		StreamId: s.id, Source: s.source, Claim: &sinkv1.CheckpointClaim{Epoch: s.epoch + 1, SenderId: s.sender},

@@ -20,8 +20,9 @@ import (
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
 )
 
-// quickBackoff is for sinks on this machine that were just started.
-var quickBackoff = backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.3, Jitter: 0.1, MaxDelay: 300 * time.Millisecond}
+// quickBackoff is for sinks on this machine that were just started: hundreds of starts are
+// waited for, and each try is cheap.
+var quickBackoff = backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, Jitter: 0.1, MaxDelay: 50 * time.Millisecond}
 
 // sourceClock is the commit time of every transaction here: runs repeat.
 var sourceClock = time.Date(2024, 2, 29, 12, 0, 0, 123456000, time.UTC)

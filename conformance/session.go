@@ -96,7 +96,7 @@ func (s *session) up(ctx context.Context, l *link) (*sinkv1.GetCapabilitiesRespo
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

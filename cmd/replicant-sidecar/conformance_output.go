@@ -42,8 +42,12 @@ func newConformanceOutput(cmd *cobra.Command, f *conformanceFlags) (*conformance
 
 // colorful reports whether w is a terminal whose user did not ask for plain text.
 func colorful(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // observe writes one result where the format allows it.

@@ -3,12 +3,27 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 	"github.com/replicant-sidecar/replicant-sidecar/conformance/selftest"
 )
+
+// progress tells a survivor at once, and on a terminal how many were tried.
+func progress(out io.Writer) func(selftest.Row) {
+	tried, watched := 0, isTerminal(out)
+	return func(r selftest.Row) {
+		tried++
+		switch {
+		case r.Survived():
+			fmt.Fprintf(out, "SURVIVED  %s\n", r.Mutant)
+		case watched:
+			fmt.Fprintf(out, "\r%d tried ", tried)
+		}
+	}
+}
 
 func newConformanceSelftest() *cobra.Command {
 	var o selftest.Options
@@ -23,13 +38,7 @@ and this ends with exit code 3.`,
 			ctx, release := interrupted(cmd.Context())
 			defer release()
 			if !asJSON {
-				o.Observe = func(r selftest.Row) {
-					state := "found"
-					if r.Survived() {
-						state = "SURVIVED"
-					}
-					fmt.Fprintf(cmd.ErrOrStderr(), "%-9s %s\n", state, r.Mutant)
-				}
+				o.Observe = progress(cmd.ErrOrStderr())
 			}
 			m, err := selftest.Run(ctx, o)
 			if err != nil {

@@ -20,8 +20,10 @@ type Options struct {
 	Full bool
 	// Leave are cases that are not run, unless a mutant names them.
 	Leave []string
-	// Only selects mutants by name; empty is all.
-	Only []string
+	// Only selects mutants by name; empty is all. The sinks without a defect are left out
+	// then, unless Clean asks for them.
+	Only  []string
+	Clean bool
 	// Parallel is how many sinks are tried at a time; 0 is 4.
 	Parallel int
 	Seed     uint64
@@ -73,7 +75,7 @@ func Run(ctx context.Context, o Options) (*Matrix, error) {
 		o.Parallel = 4
 	}
 	m := &Matrix{}
-	if len(o.Only) == 0 {
+	if len(o.Only) == 0 || o.Clean {
 		for _, v := range badsinks.Variants() {
 			if err := m.clean(ctx, v, o.Seed); err != nil {
 				return nil, err
