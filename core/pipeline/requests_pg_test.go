@@ -65,7 +65,7 @@ const twoTables = "create table a(id int primary key, v text); create table b(v 
 // replacement at the begin, and of a table without a key by replacement always. Another table
 // is not touched, and the position stays the stream's.
 func TestCopyAgain(t *testing.T) {
-	on17(t, func(t *testing.T, pg *pgtest.Server) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -147,49 +147,53 @@ func gated(sink *sinktest.Memory, units int) (open func()) {
 // TestCopyPausedAndResumed: nothing is read while a copy is paused, over a restart too, and
 // the stream goes on; then the copy comes to its end.
 func TestCopyPausedAndResumed(t *testing.T) {
-	for _, amid := range []string{"b", "a"} { // without a key, and with one
-		t.Run(amid, func(t *testing.T) {
-			db := pgtest.Shared(t, 17).Database(t)
-			db.Exec(t, twoTables)
-			sink := sinktest.NewMemory()
-			open := gated(sink, 2)
-			o := beside(db, sink)
-			o.Copy.ChunkRows, o.Copy.Connections = 100, 1
-			r := start(t, o)
-			require.Eventually(t, func() bool { return len(held(sink, amid)) > 0 }, 20*time.Second, 5*time.Millisecond)
-			_, err := r.RequestCopy(t.Context(), []string{"a"}, false)
-			refused(t, err, "there is one at a time")
-			if amid == "b" {
-				refused(t, r.PauseCopy(t.Context(), "public.b"), "public.a too")
-			}
-			require.NoError(t, r.PauseCopy(t.Context(), ""))
-			require.Equal(t, pipeline.CopyPaused, r.Status().Copy.Phase)
-			_, err = r.RequestCopy(t.Context(), []string{"a"}, false)
-			refused(t, err, "paused")
-			units := len(sink.SnapshotUnits())
-			db.Exec(t, "insert into a values (3000, 'meanwhile')", "insert into b values ('meanwhile', 'w')", "delete from a where id = 1",
-				"update a set id = 4000 where id = 999")
-			has := func(id string) func() bool {
-				return func() bool { return strings.Contains(strings.Join(held(sink, "a"), " "), "t"+id) }
-			}
-			require.Eventually(t, has("4000"), 20*time.Second, 5*time.Millisecond)
-			require.Equal(t, units, countRows(sink, units), "no rows while it is paused")
-			require.Zero(t, completions(sink))
-			r.Drain()
-			require.NoError(t, r.wait(t))
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		for _, amid := range []string{"b", "a"} { // without a key, and with one
+			t.Run(amid, func(t *testing.T) { pausedAndResumed(t, pg.Database(t), amid) })
+		}
+	})
+}
 
-			again := start(t, o)
-			require.Eventually(t, func() bool { return again.Status().Copy != nil }, 20*time.Second, 5*time.Millisecond)
-			require.Equal(t, pipeline.CopyPaused, again.Status().Copy.Phase)
-			db.Exec(t, "insert into a values (3001, 'meanwhile')")
-			require.Eventually(t, has("3001"), 20*time.Second, 5*time.Millisecond)
-			require.Equal(t, units, countRows(sink, units), "nor after a restart")
-			open()
-			require.NoError(t, again.ResumeCopy(t.Context(), ""))
-			completedTimes(t, again, sink, 1)
-			alike(t, again, db, sink, "a", "b")
-		})
+// pausedAndResumed pauses the copy when the sink has a part of the table amid.
+func pausedAndResumed(t *testing.T, db *pgtest.DB, amid string) {
+	db.Exec(t, twoTables)
+	sink := sinktest.NewMemory()
+	open := gated(sink, 2)
+	o := beside(db, sink)
+	o.Copy.ChunkRows, o.Copy.Connections = 100, 1
+	r := start(t, o)
+	require.Eventually(t, func() bool { return len(held(sink, amid)) > 0 }, 20*time.Second, 5*time.Millisecond)
+	_, err := r.RequestCopy(t.Context(), []string{"a"}, false)
+	refused(t, err, "there is one at a time")
+	if amid == "b" {
+		refused(t, r.PauseCopy(t.Context(), "public.b"), "public.a too")
 	}
+	require.NoError(t, r.PauseCopy(t.Context(), ""))
+	require.Equal(t, pipeline.CopyPaused, r.Status().Copy.Phase)
+	_, err = r.RequestCopy(t.Context(), []string{"a"}, false)
+	refused(t, err, "paused")
+	units := len(sink.SnapshotUnits())
+	db.Exec(t, "insert into a values (3000, 'meanwhile')", "insert into b values ('meanwhile', 'w')", "delete from a where id = 1",
+		"update a set id = 4000 where id = 999")
+	has := func(id string) func() bool {
+		return func() bool { return strings.Contains(strings.Join(held(sink, "a"), " "), "t"+id) }
+	}
+	require.Eventually(t, has("4000"), 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, units, countRows(sink, units), "no rows while it is paused")
+	require.Zero(t, completions(sink))
+	r.Drain()
+	require.NoError(t, r.wait(t))
+
+	again := start(t, o)
+	require.Eventually(t, func() bool { return again.Status().Copy != nil }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, pipeline.CopyPaused, again.Status().Copy.Phase)
+	db.Exec(t, "insert into a values (3001, 'meanwhile')")
+	require.Eventually(t, has("3001"), 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, units, countRows(sink, units), "nor after a restart")
+	open()
+	require.NoError(t, again.ResumeCopy(t.Context(), ""))
+	completedTimes(t, again, sink, 1)
+	alike(t, again, db, sink, "a", "b")
 }
 
 // countRows is from plus the units with rows behind it.
@@ -206,7 +210,7 @@ func countRows(sink *sinktest.Memory, from int) int {
 // TestCopyCancelled: the rows stay, the status says that they are a part, the stream goes on,
 // and the table can be copied again.
 func TestCopyCancelled(t *testing.T) {
-	on17(t, func(t *testing.T, pg *pgtest.Server) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -242,7 +246,7 @@ func TestCopyCancelled(t *testing.T) {
 // TestCopyAgainOverRestarts: the sidecar ends at every few units of a copy that was asked for,
 // and the last one still removes what is stale.
 func TestCopyAgainOverRestarts(t *testing.T) {
-	on17(t, func(t *testing.T, pg *pgtest.Server) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -281,7 +285,7 @@ func TestCopyAgainOverRestarts(t *testing.T) {
 // TestCopyOfAStreamThatBeganWithout: tables of a stream without a snapshot are copied when
 // that is asked for, and no others.
 func TestCopyOfAStreamThatBeganWithout(t *testing.T) {
-	on17(t, func(t *testing.T, pg *pgtest.Server) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
