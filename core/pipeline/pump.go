@@ -40,6 +40,7 @@ type pump struct {
 	catalog *wal.Catalog
 	decoder *pgoutput.Decoder
 	streams described
+	xid     uint32 // of the transaction that is not in a stream of its own
 	chunks  chan *chunk
 	free    chan *chunk
 }
@@ -94,15 +95,20 @@ func (p *pump) fill(ctx context.Context, c *chunk) {
 			c.items, c.err = c.items[:len(c.items)-1], err
 			return
 		}
+		switch it.msg.Kind {
+		case pgoutput.KindBegin, pgoutput.KindStreamCommit:
+			p.xid = it.msg.XID
+		}
 		for _, r := range p.streams.due(&it.msg) {
 			p.describe(ctx, r)
 		}
 	}
 }
 
-// describe asks the catalog on the ordinary connection. It never fails the stream.
+// describe asks the catalog on the ordinary connection about a relation of a transaction
+// that has committed. It never fails the stream.
 func (p *pump) describe(ctx context.Context, r *core.Relation) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	_ = p.catalog.Describe(ctx, r) // what could not be learned stays unset
+	_ = p.catalog.DescribeOf(ctx, r, p.xid) // what could not be learned stays unset
 }

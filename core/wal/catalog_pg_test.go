@@ -163,3 +163,44 @@ func TestPinnedSettingsExist(t *testing.T) {
 		}
 	})
 }
+
+// TestDescribeWaitsForTheTransaction: what a transaction has made is described when it is
+// visible, and without that in the end.
+func TestDescribeWaitsForTheTransaction(t *testing.T) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
+		w := newWorld(t, pg)
+		maker, catalog := w.db.Conn(t), w.catalog(t)
+		relation := func() *core.Relation {
+			return &core.Relation{Columns: []core.Column{{Name: "a", TypeOID: 23}, {Name: "b", TypeOID: 23}}}
+		}
+		made := relation()
+		var xid uint32
+		_, err := maker.Exec(t.Context(), `BEGIN; CREATE TABLE made (a int, b int, PRIMARY KEY (b, a))`)
+		require.NoError(t, err)
+		require.NoError(t, maker.QueryRow(t.Context(), `SELECT 'made'::regclass::oid, pg_current_xact_id()::text::bigint`).Scan(&made.OID, &xid))
+		described := make(chan error, 1)
+		go func() { described <- catalog.DescribeOf(bounded(t), made, xid) }()
+		looker := w.db.Conn(t)
+		require.Eventually(t, func() bool {
+			var waits bool
+			err := looker.QueryRow(t.Context(), `SELECT exists (SELECT FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%transactionid = ''%')`).Scan(&waits)
+			return err == nil && waits || len(described) > 0
+		}, patience, 5*time.Millisecond)
+		_, err = maker.Exec(t.Context(), `COMMIT`)
+		require.NoError(t, err)
+		require.NoError(t, <-described)
+		require.EqualValues(t, 2, made.Columns[0].PrimaryKeyPosition)
+		require.EqualValues(t, 1, made.Columns[1].PrimaryKeyPosition)
+
+		_, err = maker.Exec(t.Context(), `BEGIN; CREATE TABLE other (a int PRIMARY KEY)`)
+		require.NoError(t, err)
+		other := relation()
+		require.NoError(t, maker.QueryRow(t.Context(), `SELECT 'other'::regclass::oid, pg_current_xact_id()::text::bigint`).Scan(&other.OID, &xid))
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_ = catalog.DescribeOf(ctx, other, xid) // on a busy machine half of the time may not be enough
+		require.Zero(t, other.Columns[0].PrimaryKeyPosition)
+	})
+}
