@@ -8,6 +8,7 @@ mod aside;
 mod catalog;
 mod cells;
 mod fault;
+mod kept;
 mod large;
 mod messages;
 mod mirror;
@@ -19,6 +20,8 @@ mod snapshot;
 mod store;
 mod streams;
 mod table;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use std::error::Error;
@@ -28,8 +31,9 @@ use std::{env, path::Path};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio_stream::wrappers::UnixListenerStream;
-use tonic::transport::{Server, server::TcpIncoming};
+use tonic::transport::server::{Router, Server, TcpIncoming};
 
 use crate::address::Address;
 use crate::proto::sink_service_server::SinkServiceServer;
@@ -58,43 +62,49 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT. Then calls in flight may end, for a while.
 async fn serve() -> Result<(), Box<dyn Error>> {
     let listen =
         env::var("REPLICANT_SINK_LISTEN").map_err(|_| "REPLICANT_SINK_LISTEN is not set")?;
     let address: Address = listen.parse().map_err(|why| format!("REPLICANT_SINK_LISTEN: {why}"))?;
     let path = env::var_os("REPLICANT_SINK_DB").unwrap_or_else(|| "mirror.db".into());
     let service = SinkServiceServer::new(Service::new(Store::open(Path::new(&path))?)?);
-    let server = Server::builder()
+    let router = Server::builder()
         // A caller that hangs must not be waited for; how often it asks us is its affair.
         .http2_keepalive_interval(Some(SILENCE))
         .http2_keepalive_timeout(Some(SILENCE))
         .http2_adaptive_window(Some(true))
         .add_service(service.max_decoding_message_size(RECEIVES));
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let (asked, stop) = tokio::sync::oneshot::channel();
-    let stop = async { stop.await.unwrap_or_default() };
-    let patience = async {
-        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
-        let _ = asked.send(());
-        tokio::time::sleep(GRACE).await;
-    };
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    let (stop, stopped) = oneshot::channel();
+    let serving = listen_on(address, router, stopped);
+    tokio::pin!(serving);
     tokio::select! {
-        ended = async {
-            match &address {
-                Address::Unix(path) => {
-                    let incoming = UnixListenerStream::new(address::bind(path)?);
-                    server.serve_with_incoming_shutdown(incoming, stop).await?;
-                    std::fs::remove_file(path)?;
-                }
-                Address::Tcp(host) => {
-                    let incoming = TcpIncoming::from(TcpListener::bind(host).await?);
-                    let incoming = incoming.with_nodelay(Some(true));
-                    server.serve_with_incoming_shutdown(incoming, stop).await?;
-                }
-            }
-            Ok(())
-        } => ended,
-        () = patience => Ok(()),
+        ended = &mut serving => return ended,
+        _ = term.recv() => {}
+        _ = int.recv() => {}
     }
+    let _ = stop.send(());
+    tokio::time::timeout(GRACE, serving).await.unwrap_or(Ok(()))
+}
+
+async fn listen_on(
+    address: Address,
+    router: Router,
+    stopped: oneshot::Receiver<()>,
+) -> Result<(), Box<dyn Error>> {
+    let stop = async { stopped.await.unwrap_or_default() };
+    match address {
+        Address::Unix(path) => {
+            let incoming = UnixListenerStream::new(address::bind(&path)?);
+            router.serve_with_incoming_shutdown(incoming, stop).await?;
+            std::fs::remove_file(path)?;
+        }
+        Address::Tcp(host) => {
+            let incoming = TcpIncoming::from(TcpListener::bind(host).await?);
+            router.serve_with_incoming_shutdown(incoming.with_nodelay(Some(true)), stop).await?;
+        }
+    }
+    Ok(())
 }

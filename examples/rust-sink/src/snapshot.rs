@@ -2,18 +2,18 @@
 
 use rusqlite::{Connection, params};
 
-use crate::catalog;
 use crate::cells::{Cell, cells};
 use crate::fault::{Result, broken};
+use crate::kept::{self, PROGRESS_TOKEN};
 use crate::mirror::{count, none};
 use crate::proto::{
     Counts, HandleSnapshotCompleteRequest, HandleSnapshotCompleteResponse, HandleSnapshotRequest,
     HandleSnapshotResponse, Relation, SnapshotProgressRequest, SnapshotProgressResponse,
     SnapshotReset, SnapshotUnit,
 };
-use crate::streams::{self, PROGRESS_TOKEN};
 use crate::table::{Origin, Table};
 use crate::units::context;
+use crate::{catalog, streams};
 
 /// One unit: what it clears, its rows, what it sweeps, its token. No position moves.
 pub fn unit(db: &Connection, request: HandleSnapshotRequest) -> Result<HandleSnapshotResponse> {
@@ -33,7 +33,7 @@ pub fn unit(db: &Connection, request: HandleSnapshotRequest) -> Result<HandleSna
         db.prepare_cached("UPDATE _replicant_streams SET generation = ? WHERE stream_id = ?")?
             .execute(params![run, call.stream_id])?;
     }
-    streams::keep(db, &call.stream_id, PROGRESS_TOKEN, &unit.progress_token)?;
+    kept::put(db, &call.stream_id, PROGRESS_TOKEN, &unit.progress_token)?;
     Ok(HandleSnapshotResponse { counts: Some(counts) })
 }
 
@@ -94,6 +94,6 @@ pub fn progress(
     request: &SnapshotProgressRequest,
 ) -> Result<SnapshotProgressResponse> {
     streams::bound(db, &request.stream_id, &request.source)?;
-    let progress_token = streams::kept(db, &request.stream_id, PROGRESS_TOKEN)?;
+    let progress_token = kept::get(db, &request.stream_id, PROGRESS_TOKEN)?;
     Ok(SnapshotProgressResponse { progress_token })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::fault::Result;
-use crate::{catalog, messages, streams};
+use crate::{catalog, kept, messages, streams};
 
 /// SQLite has one writer at a time, and so have we: calls queue here, also behind one whose
 /// caller has given up. A lock per stream would only queue in SQLite instead.
@@ -25,7 +25,7 @@ impl Store {
         // OK means that it survives a kill of the machine: each commit is synced.
         db.pragma_update(None, "synchronous", "FULL")?;
         db.set_prepared_statement_cache_capacity(256);
-        for table in [streams::TABLES, catalog::TABLES, messages::TABLES] {
+        for table in [streams::TABLES, kept::TABLES, catalog::TABLES, messages::TABLES] {
             db.execute_batch(table)?;
         }
         let path = path.to_path_buf();

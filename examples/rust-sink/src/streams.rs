@@ -3,14 +3,13 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::fault::{Result, broken, refused};
+use crate::kept;
 use crate::number::Number;
 use crate::proto::{
     CheckpointClaim, CheckpointOwner, CheckpointRequest, CheckpointResponse, SourceIdentity,
     StreamContext,
 };
 
-/// Each unit rewrites the row of its stream. What the sidecar gives us to keep may have a
-/// megabyte and changes seldom, so it has a table of its own.
 pub const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS _replicant_streams (
         stream_id TEXT PRIMARY KEY,
@@ -21,12 +20,6 @@ pub const TABLES: &str = "
         sender_id BLOB NOT NULL,
         position TEXT,
         generation INTEGER NOT NULL DEFAULT 0
-    ) STRICT;
-    CREATE TABLE IF NOT EXISTS _replicant_kept (
-        stream_id TEXT NOT NULL,
-        what TEXT NOT NULL,
-        bytes BLOB NOT NULL,
-        PRIMARY KEY (stream_id, what)
     ) STRICT;";
 
 const READ: &str = "SELECT system_identifier, database, lineage, epoch, sender_id, position,
@@ -35,10 +28,6 @@ const CLAIM: &str = "INSERT INTO _replicant_streams
     (stream_id, system_identifier, database, lineage, epoch, sender_id)
     VALUES (?, ?, ?, randomblob(16), ?, ?) ON CONFLICT (stream_id)
     DO UPDATE SET epoch = excluded.epoch, sender_id = excluded.sender_id";
-
-/// The names of what is kept for the sidecar.
-pub const RESUME_STATE: &str = "resume_state";
-pub const PROGRESS_TOKEN: &str = "progress_token";
 
 /// The row of a stream.
 pub struct Stream {
@@ -98,7 +87,7 @@ pub fn checkpoint(db: &Connection, request: &CheckpointRequest) -> Result<Checkp
         position: stream.position,
         epoch: stream.epoch,
         lineage: stream.lineage,
-        resume_state: kept(db, &request.stream_id, RESUME_STATE)?,
+        resume_state: kept::get(db, &request.stream_id, kept::RESUME_STATE)?,
     })
 }
 
@@ -161,23 +150,7 @@ pub fn advance(
     if to > from.position {
         db.prepare_cached("UPDATE _replicant_streams SET position = ? WHERE stream_id = ?")?
             .execute(params![to.map(Number), call.stream_id])?;
-        keep(db, &call.stream_id, RESUME_STATE, resume_state)?;
+        kept::put(db, &call.stream_id, kept::RESUME_STATE, resume_state)?;
     }
     Ok(())
-}
-
-/// Stores bytes of the sidecar's. Absent leaves what is there.
-pub fn keep(db: &Connection, stream_id: &str, what: &str, bytes: &Option<Vec<u8>>) -> Result<()> {
-    if let Some(bytes) = bytes {
-        db.prepare_cached("REPLACE INTO _replicant_kept VALUES (?, ?, ?)")?
-            .execute(params![stream_id, what, bytes])?;
-    }
-    Ok(())
-}
-
-/// Gives them back, bit by bit.
-pub fn kept(db: &Connection, stream_id: &str, what: &str) -> Result<Option<Vec<u8>>> {
-    let sql = "SELECT bytes FROM _replicant_kept WHERE stream_id = ? AND what = ?";
-    let mut statement = db.prepare_cached(sql)?;
-    Ok(statement.query_row([stream_id, what], |row| row.get(0)).optional()?)
 }

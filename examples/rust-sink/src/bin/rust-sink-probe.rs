@@ -19,7 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         [file, "read", schema, table] => read(&open(file)?, schema, table),
         [file, "log", stream] => log(&open(file)?, stream),
         [_, "reset", _] => Ok(()),
-        _ => Err("usage: rust-sink-probe FILE read SCHEMA TABLE | log STREAM | reset SCHEMA".into()),
+        _ => {
+            Err("usage: rust-sink-probe FILE read SCHEMA TABLE | log STREAM | reset SCHEMA".into())
+        }
     }
 }
 
