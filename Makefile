@@ -123,6 +123,16 @@ test-conformance: build python typescript ## the conformance suite: its test of 
 	@scripts/step.sh "conformance of the TypeScript sink"
 	$(BIN) conformance --effort quick --crash-points 5 --seed 1 -- node examples/typescript-sink/dist/sink.js
 
+.PHONY: test-rust
+test-rust: build ## the Rust sink: fmt, clippy, tests, the suite; needs cargo, so `make test` leaves it out
+	@scripts/step.sh "cargo fmt, clippy, test"
+	cd examples/rust-sink && cargo fmt --check
+	cd examples/rust-sink && cargo clippy --locked --release --all-targets -- -D warnings
+	cd examples/rust-sink && cargo test --locked --release --quiet
+	cd examples/rust-sink && cargo build --locked --release
+	@scripts/step.sh "conformance of the Rust sink"
+	cd examples/rust-sink && ../../$(BIN) conformance --crash-points all --seed 1 -- target/release/rust-sink
+
 .PHONY: fuzz-smoke
 fuzz-smoke: ## every fuzz target for FUZZTIME each
 	@scripts/step.sh "fuzz targets, $(FUZZTIME) each"
@@ -186,6 +196,7 @@ clean: ## remove what was built and fetched
 	rm -rf bin dist examples/python-sink/.venv examples/python-sink/gen tools/.venv
 	rm -rf tools/node_modules test/pg/node_modules
 	rm -rf examples/typescript-sink/node_modules examples/typescript-sink/gen examples/typescript-sink/dist
+	rm -rf examples/rust-sink/target
 	go clean -testcache
 
 .PHONY: help
