@@ -2,6 +2,7 @@
 //! also while the sink is stopped.
 //!
 //!     rust-sink-probe FILE read SCHEMA TABLE
+//!     rust-sink-probe FILE log STREAM
 
 use std::error::Error;
 use std::{env, io, io::Write};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<_> = env::args().skip(1).collect();
     let words: Vec<_> = words.iter().map(String::as_str).collect();
+    // Not read-only: the file of a sink that was killed may need its log read first.
     let open = |path| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     match words[..] {
         [file, "read", schema, table] => read(&open(file)?, schema, table),
