@@ -41,7 +41,7 @@ var atmCases = []Case{
 		Title:  "the connection to the store is cut after the n-th write",
 		Reason: "a commit whose answer was lost is neither done nor undone to who sent it",
 		Expect: "both before, or both after, and the sink goes on by itself",
-		Cause:  "a retry inside the sink, or a connection that is never made anew", Run: atmUnit,
+		Cause:  "a retry inside the sink, or a connection that is never made anew", Run: atmCut,
 	},
 	atm("ATM-006", "a broken change in the middle of a unit", "a refused unit must leave nothing, or its replay repeats the part",
 		0, atmMiddle, "S-113", "S-116"),
@@ -74,6 +74,21 @@ func atmUnit(t *Trial) {
 		s.deliver(s.tx(insert(table, 1, "old", "old")))
 		return t.delivery(s, mix(s, table))
 	})
+	atmOverlap(t)
+}
+
+// atmCut has a row of a table without a key: there a unit that is stored twice shows.
+func atmCut(t *Trial) {
+	t.crash("unit of an update, an insert and a row without a key", func() *scene {
+		table, s := t.basic(), t.stream()
+		loose := t.shaped(t.schema, "keyless", sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL, "name text")
+		s.deliver(s.tx(insert(table, 1, "old", "old")))
+		return t.delivery(s, s.tx(update(table, 1, "new", "new"), insert(table, 2, "b", null), insert(loose, "once")))
+	})
+	atmOverlap(t)
+}
+
+func atmOverlap(t *Trial) {
 	if !t.has(sinkv1.Capability_CAPABILITY_BATCH) {
 		return
 	}

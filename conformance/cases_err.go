@@ -162,6 +162,20 @@ func errOwner(t *Trial) {
 	}
 }
 
+// afresh restarts the sink where the case failed: one that does not find its store again
+// would fail every case that follows, too.
+func (t *Trial) afresh() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if t.session.lifecycle() {
+		_ = t.session.o.Target.Kill(t.ctx)
+		_ = t.session.o.Target.Start(t.ctx)
+	}
+	panic(p)
+}
+
 // errStore needs a proxy that can be shut and opened.
 func errStore(t *Trial) {
 	gate, ok := t.session.o.Proxy.(interface {
@@ -187,6 +201,7 @@ func errStore(t *Trial) {
 		}
 	}
 	gate.Open()
+	defer t.afresh()
 	t.wait("a unit after the store came back", func() bool {
 		ctx, cancel := context.WithTimeout(t.ctx, 5*time.Second)
 		defer cancel()

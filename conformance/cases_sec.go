@@ -2,8 +2,13 @@ package conformance
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
 	"os"
 	"strings"
 	"time"
@@ -20,7 +25,7 @@ import (
 var secCases = []Case{
 	{
 		ID: "SEC-001", Level: Must, Profile: TLS, Needs: NeedTLS,
-		Title:  "plain text to a TLS port; a wrong CA; no client certificate",
+		Title:  "plain text to a TLS port; a wrong CA; no client certificate, and one of another CA",
 		Reason: "a sink on a network is written to by whoever reaches it",
 		Expect: "no answer of a handler", Cause: "a port that takes both", Run: secTransport,
 	},
@@ -28,7 +33,7 @@ var secCases = []Case{
 		ID: "SEC-002", Level: Must, Profile: TLS, Needs: NeedTLS,
 		Title:  "a missing and a wrong bearer token",
 		Reason: "a token that is not compared is decoration",
-		Expect: "UNAUTHENTICATED", Cause: "it is compared in one handler", Run: secToken,
+		Expect: "UNAUTHENTICATED from each call", Cause: "it is compared in one handler, or in unary calls alone", Run: secToken,
 	},
 }
 
@@ -56,8 +61,9 @@ func (t *Transport) credentials(edit func(*tls.Config)) (credentials.TransportCr
 	return credentials.NewTLS(c), nil
 }
 
-// reaches reports how a call ends over this transport.
-func (t *Trial) reaches(c credentials.TransportCredentials, token string) *answer {
+// reach makes one call of each kind over this transport, and gives how each ended. A stream
+// passes other guards than a unary call.
+func (t *Trial) reach(c credentials.TransportCredentials, token string) map[string]*answer {
 	l, err := dial(t.session.o.Target.Address(), t.seen, grpc.WithTransportCredentials(c))
 	t.need(err)
 	defer l.close()
@@ -67,23 +73,59 @@ func (t *Trial) reaches(c credentials.TransportCredentials, token string) *answe
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	}
 	_, err = l.sink.GetCapabilities(ctx, &sinkv1.GetCapabilitiesRequest{})
-	return refusal(err)
+	ends := map[string]*answer{"GetCapabilities": refusal(err)}
+	if t.has(sinkv1.Capability_CAPABILITY_CHECKPOINT) {
+		_, err = l.sink.Checkpoint(ctx, &sinkv1.CheckpointRequest{StreamId: t.schema, Source: t.unclaimed("").source})
+		ends["Checkpoint"] = refusal(err)
+	}
+	if t.has(sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION) {
+		frames, err := l.sink.HandleLargeTransaction(ctx)
+		if err == nil {
+			_, err = frames.CloseAndRecv()
+		}
+		ends["HandleLargeTransaction"] = refusal(err)
+	}
+	return ends
 }
 
 func secTransport(t *Trial) {
-	wrong, err := t.session.o.TLS.credentials(func(c *tls.Config) { c.RootCAs = x509.NewCertPool() })
+	o := t.session.o.TLS
+	wrong, err := o.credentials(func(c *tls.Config) { c.RootCAs = x509.NewCertPool() })
 	t.need(err)
-	ways := map[string]credentials.TransportCredentials{"plain text": insecure.NewCredentials(), "a wrong CA": wrong}
-	if t.session.o.TLS.ClientCert != "" {
-		bare, err := t.session.o.TLS.credentials(func(c *tls.Config) { c.Certificates = nil })
+	ways := map[string]credentials.TransportCredentials{"in plain text": insecure.NewCredentials(), "under a wrong CA": wrong}
+	if o.ClientCert != "" {
+		other, err := stranger()
 		t.need(err)
-		ways["no client certificate"] = bare
+		ways["without a client certificate"], err = o.credentials(func(c *tls.Config) { c.Certificates = nil })
+		t.need(err)
+		ways["with a client certificate of another CA"], err = o.credentials(func(c *tls.Config) {
+			c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return other, nil }
+		})
+		t.need(err)
 	}
 	for _, name := range sortedKeys(ways) {
-		if a := t.reaches(ways[name], t.session.o.TLS.Token); a.Code != codes.Unavailable && a.Code != codes.DeadlineExceeded {
-			t.differs("a call with "+name+" reaches a handler", "no connection", a.Error())
+		ends := t.reach(ways[name], o.Token)
+		for _, call := range sortedKeys(ends) {
+			if a := ends[call]; a.Code != codes.Unavailable && a.Code != codes.DeadlineExceeded {
+				t.differs(call+" "+name+" reaches a handler", "no connection", a.Error())
+			}
 		}
 	}
+}
+
+// stranger is a client certificate that nobody signed.
+func stranger() (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stranger"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 func secToken(t *Trial) {
@@ -92,9 +134,12 @@ func secToken(t *Trial) {
 	}
 	c, err := t.session.o.TLS.credentials(nil)
 	t.need(err)
-	for _, token := range []string{"", "wrong"} {
-		if a := t.reaches(c, token); a.Code != codes.Unauthenticated {
-			t.differs("a call with a missing or wrong token is answered", "UNAUTHENTICATED", a.Error())
+	for name, token := range map[string]string{"without a token": "", "with a wrong token": "wrong"} {
+		ends := t.reach(c, token)
+		for _, call := range sortedKeys(ends) {
+			if a := ends[call]; a.Code != codes.Unauthenticated {
+				t.differs(call+" "+name+" is answered", "UNAUTHENTICATED", a.Error())
+			}
 		}
 	}
 }
@@ -106,10 +151,15 @@ func piiToken(t *Trial) {
 	c, err := t.session.o.TLS.credentials(nil)
 	t.need(err)
 	const wrong = "wrong-credential-canary"
-	a := t.reaches(c, wrong)
-	for _, where := range []string{a.message, t.session.o.Target.Output()} {
-		if strings.Contains(where, wrong) || strings.Contains(where, t.session.o.TLS.Token) {
-			t.failed("a credential is repeated in a status or in the output")
+	var said []string
+	for _, token := range []string{wrong, t.session.o.TLS.Token} {
+		for _, a := range t.reach(c, token) {
+			said = append(said, a.message)
+		}
+	}
+	for where, text := range map[string]string{"a status": strings.Join(said, "\n"), "what the sink prints": t.session.o.Target.Output()} {
+		if strings.Contains(text, wrong) || strings.Contains(text, t.session.o.TLS.Token) {
+			t.failed("a token is repeated in %s", where)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (s *Sink) handle(ctx context.Context, w *writing) (*sinkv1.Counts, error) {
 	}
 	s.manner(t, w, counts)
 	if err := t.commit(); err != nil {
-		return nil, storeError(err)
+		return s.uncommitted(ctx, t, w, err)
 	}
 	if s.is(ResumeLater) && w.resume != nil {
 		return s.told(counts), s.resumeLater(t, w)

@@ -6,15 +6,21 @@ import (
 	"sync"
 )
 
-// errDead: the process that owned this handle was killed.
-var errDead = errors.New("killed")
+var (
+	// errDead: the process that owned this handle was killed.
+	errDead = errors.New("killed")
+	// errLost: the write was done, and its answer never arrived. What was open is rolled back.
+	errLost = errors.New("the answer was lost")
+	// errAway: the disk, of another machine, cannot be reached.
+	errAway = errors.New("away")
+)
 
 // write is one record of the disk: a value stored under a place, or the end of a store
 // transaction.
 type write struct {
-	at     place
-	value  any // nil removes
-	commit bool
+	at            place
+	value         any // nil removes
+	commit, abort bool
 }
 
 // place is where a value is stored.
@@ -30,6 +36,9 @@ type disk struct {
 	calls, at int
 	hit       bool
 	onHit     func()
+	// cut is the write whose answer is lost, 0 for none; away refuses every write.
+	cut  int
+	away bool
 }
 
 // open gives the disk to a new process, and what is on it to read.
@@ -37,7 +46,9 @@ func (d *disk) open() (life int, records []write) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.life++
-	return d.life, d.records[:len(d.records):len(d.records)]
+	records = d.records[:len(d.records):len(d.records)]
+	d.records = append(records, write{abort: true})
+	return d.life, records
 }
 
 // kill takes the disk away from the process that has it.
@@ -55,6 +66,9 @@ func (d *disk) append(life int, w write) error {
 	if life != d.life {
 		return errDead
 	}
+	if d.away {
+		return errAway
+	}
 	d.calls++
 	if d.at != 0 && d.calls == d.at {
 		d.life++
@@ -63,6 +77,11 @@ func (d *disk) append(life int, w write) error {
 		return errDead
 	}
 	d.records = append(d.records, w)
+	if d.cut != 0 && d.calls == d.cut {
+		d.cut, d.hit = 0, true
+		d.records = append(d.records, write{abort: true})
+		return errLost
+	}
 	return nil
 }
 
@@ -73,11 +92,32 @@ func (d *disk) arm(n int, onHit func()) {
 	d.calls, d.at, d.hit, d.onHit = 0, n, false, onHit
 }
 
+// armCut loses the answer of the n-th write from now.
+func (d *disk) armCut(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls, d.cut, d.hit = 0, n, false
+}
+
+// shut takes the disk away, or brings it back.
+func (d *disk) shut(away bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.away = away
+}
+
+// read is what is committed now.
+func (d *disk) read() map[string]map[string]any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return committed(d.records)
+}
+
 // disarm tells whether the armed write was reached, and how many there were.
 func (d *disk) disarm() (hit bool, calls int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.at = 0
+	d.at, d.cut = 0, 0
 	return d.hit, d.calls
 }
 
@@ -86,6 +126,10 @@ func committed(records []write) map[string]map[string]any {
 	state := map[string]map[string]any{}
 	var open []write
 	for _, w := range records {
+		if w.abort {
+			open = open[:0]
+			continue
+		}
 		if !w.commit {
 			open = append(open, w)
 			continue

@@ -1,6 +1,10 @@
 package badsinks
 
-import sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+import (
+	"slices"
+
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
+)
 
 // Mutant is the reference sink with one defect.
 type Mutant struct {
@@ -13,7 +17,7 @@ type Mutant struct {
 }
 
 // Mutants lists all of them.
-func Mutants() []Mutant { return append(append([]Mutant{}, mutants1...), mutants2...) }
+func Mutants() []Mutant { return slices.Concat(mutants1, mutants2, mutants3) }
 
 // Variant is what a sink claims.
 type Variant struct {
@@ -21,10 +25,18 @@ type Variant struct {
 	Kind         sinkv1.SinkKind
 	Capabilities []sinkv1.Capability
 	Fencing      []sinkv1.Fencing
+	// Remote: its disk is on another machine, and a proxy stands between.
+	Remote bool
+	// Guarded: it is served over TLS and wants a client certificate and a token.
+	Guarded bool
+	// Cases are what it is tried by; empty is all.
+	Cases []string
 }
 
 // Variants are the clean sinks that must pass.
-func Variants() []Variant { return []Variant{Full(), Log(), Minimal(), Lib(), Prepared()} }
+func Variants() []Variant {
+	return []Variant{Full(), Log(), Minimal(), Lib(), Prepared(), Remote(), Guarded()}
+}
 
 var bothFences = []sinkv1.Fencing{sinkv1.Fencing_FENCING_STORED, sinkv1.Fencing_FENCING_INSTANCE}
 
@@ -34,6 +46,20 @@ func Full() Variant {
 	for n := sinkv1.Capability_CAPABILITY_CHECKPOINT; n <= sinkv1.Capability_CAPABILITY_TWO_PHASE; n++ {
 		v.Capabilities = append(v.Capabilities, n)
 	}
+	return v
+}
+
+// Remote is a mirror whose store is reached through a proxy.
+func Remote() Variant {
+	v := Full()
+	v.Name, v.Remote, v.Cases = "remote", true, []string{"ATM-*", "ERR-*"}
+	return v
+}
+
+// Guarded is a mirror that is reached over TLS.
+func Guarded() Variant {
+	v := Full()
+	v.Name, v.Guarded, v.Cases = "guarded", true, []string{"SEC-*", "PII-*", "CAP-*", "BIG-005"}
 	return v
 }
 

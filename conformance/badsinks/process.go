@@ -22,6 +22,7 @@ type Process struct {
 	defect  Defect
 	disk    disk
 	dir     string
+	guard   *guard // of a guarded variant
 
 	mu     sync.Mutex
 	server *grpc.Server
@@ -35,7 +36,13 @@ func New(v Variant, defect Defect) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Process{variant: v, defect: defect, dir: dir}, nil
+	p := &Process{variant: v, defect: defect, dir: dir}
+	if v.Guarded {
+		if p.guard, err = newGuard(dir); err != nil {
+			return nil, errors.Join(err, os.RemoveAll(dir))
+		}
+	}
+	return p, nil
 }
 
 // Close stops it for good.
@@ -53,8 +60,13 @@ func (p *Process) Mode() string { return "in-process" }
 // Lifecycle reports that it can be killed.
 func (p *Process) Lifecycle() bool { return true }
 
-// Output is empty: it prints nothing.
-func (p *Process) Output() string { return "" }
+// Output is empty, but for a sink that prints what it should not.
+func (p *Process) Output() string {
+	if p.guard == nil {
+		return ""
+	}
+	return p.guard.printed.String()
+}
 
 // Start starts it, or does nothing.
 func (p *Process) Start(context.Context) error {
@@ -68,7 +80,8 @@ func (p *Process) Start(context.Context) error {
 		return err
 	}
 	p.sink = newSink(&p.disk, p.variant, p.defect)
-	p.server = grpc.NewServer(grpc.MaxRecvMsgSize(p.receives()), grpc.MaxSendMsgSize(sinkv1.MaxReceiveBytes))
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(p.receives()), grpc.MaxSendMsgSize(sinkv1.MaxReceiveBytes)}
+	p.server = grpc.NewServer(append(options, p.guards()...)...)
 	p.sink.register(p.server)
 	served := make(chan struct{})
 	p.served = served
@@ -118,13 +131,11 @@ func (p *Process) state() (map[string]map[string]any, func()) {
 	p.mu.Lock()
 	sink := p.sink
 	p.mu.Unlock()
-	if sink != nil {
+	if sink != nil && !p.variant.Remote { // whose store is read without it
 		sink.store.mu.RLock()
 		return sink.store.state, sink.store.mu.RUnlock
 	}
-	p.disk.mu.Lock()
-	defer p.disk.mu.Unlock()
-	return committed(p.disk.records), func() {}
+	return p.disk.read(), func() {}
 }
 
 // WorksStopped reports that it reads the disk.
@@ -181,7 +192,24 @@ func (p *Process) Engine() string { return "store" }
 
 // Visit kills at each write of the disk in turn.
 func (p *Process) Visit(ctx context.Context, plan conformance.CrashPlan) (conformance.CrashMap, error) {
-	m := conformance.CrashMap{Label: plan.Label, Engine: p.Engine()}
+	var killed chan struct{}
+	arm := func(n int) {
+		killed = make(chan struct{})
+		over := killed
+		p.disk.arm(n, func() {
+			defer close(over)
+			_ = p.Kill(context.Background())
+		})
+	}
+	return p.visit(ctx, plan, p.Engine(), arm, func() error {
+		<-killed
+		return p.again(ctx)
+	})
+}
+
+// visit strikes at each write in turn; recover is what follows.
+func (p *Process) visit(ctx context.Context, plan conformance.CrashPlan, engine string, arm func(n int), recover func() error) (conformance.CrashMap, error) {
+	m := conformance.CrashMap{Label: plan.Label, Engine: engine}
 	for n := 1; ; n++ {
 		if err := p.Start(ctx); err != nil {
 			return m, err
@@ -189,11 +217,7 @@ func (p *Process) Visit(ctx context.Context, plan conformance.CrashPlan) (confor
 		if err := plan.Prepare(ctx, n); err != nil {
 			return m, err
 		}
-		killed := make(chan struct{})
-		p.disk.arm(n, func() {
-			defer close(killed)
-			_ = p.Kill(context.Background())
-		})
+		arm(n)
 		err := plan.Act(ctx, n)
 		hit, calls := p.disk.disarm()
 		if !hit && err != nil {
@@ -201,8 +225,7 @@ func (p *Process) Visit(ctx context.Context, plan conformance.CrashPlan) (confor
 		}
 		point := conformance.CrashPoint{N: n, Call: "write", Side: conformance.Survived}
 		if hit {
-			<-killed
-			if err := p.again(ctx); err != nil {
+			if err := recover(); err != nil {
 				return m, err
 			}
 		}

@@ -33,6 +33,8 @@ func storeError(err error) error {
 	switch {
 	case errors.Is(err, errDead):
 		return status.Error(codes.Unavailable, "the process is gone")
+	case errors.Is(err, errLost), errors.Is(err, errAway):
+		return status.Error(codes.Unavailable, "the store did not answer")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err).Err()
 	}

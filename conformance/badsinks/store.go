@@ -1,6 +1,7 @@
 package badsinks
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,9 @@ type store struct {
 	state  map[string]map[string]any
 	// unflushed are records that an early OK kept back.
 	unflushed [][]write
+	// stale: a write failed, so what is committed has to be read again. dead is a
+	// connection that is never made anew.
+	stale, dead bool
 }
 
 func openStore(d *disk, defect Defect) *store {
@@ -33,7 +37,7 @@ func openStore(d *disk, defect Defect) *store {
 func (s *store) trustStage(records []write) {
 	end := 0
 	for i, w := range records {
-		if w.commit {
+		if w.commit || w.abort {
 			end = i + 1
 		}
 	}
@@ -66,6 +70,13 @@ type tx struct {
 // begin waits for other writers.
 func (s *store) begin() *tx {
 	s.writer.Lock()
+	if s.stale {
+		s.stale = false
+		now := s.disk.read()
+		s.mu.Lock()
+		s.state = now
+		s.mu.Unlock()
+	}
 	return &tx{store: s, puts: map[place]any{}, held: true}
 }
 
@@ -162,17 +173,25 @@ func (s *store) parts(parts ...[]write) error {
 		if s.defect == FakeTransactions && i > 0 && i%500 == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		for _, w := range part {
-			if err := s.disk.append(s.life, w); err != nil {
+		for _, w := range append(part[:len(part):len(part)], write{commit: true}) {
+			if err := s.append(w); err != nil {
 				return err
 			}
-		}
-		if err := s.disk.append(s.life, write{commit: true}); err != nil {
-			return err
 		}
 		s.show(part)
 	}
 	return nil
+}
+
+// append writes one record of a store transaction.
+func (s *store) append(w write) error {
+	if s.dead {
+		return errAway
+	}
+	err := s.disk.append(s.life, w)
+	s.stale = s.stale || errors.Is(err, errLost) || errors.Is(err, errAway)
+	s.dead = s.defect == KeepsDeadConnection && errors.Is(err, errAway)
+	return err
 }
 
 // flush writes what an early OK kept back.

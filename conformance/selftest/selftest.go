@@ -109,11 +109,15 @@ func Run(ctx context.Context, o Options) (*Matrix, error) {
 	return m, ctx.Err()
 }
 
-func options(p *badsinks.Process, seed uint64) conformance.Options {
-	return conformance.Options{
-		Target: p, Probe: p, Crashers: []conformance.Crasher{p}, CrashPoints: -1,
+func options(p *badsinks.Process, v badsinks.Variant, seed uint64) conformance.Options {
+	o := conformance.Options{
+		Target: p, Probe: p, Crashers: []conformance.Crasher{p}, CrashPoints: -1, TLS: p.Transport(),
 		Effort: conformance.Quick, Seed: seed + 1, Patience: 20 * time.Second,
 	}
+	if v.Remote {
+		o.Proxy = p.Network()
+	}
+	return o
 }
 
 func (m *Matrix) clean(ctx context.Context, v badsinks.Variant, seed uint64) error {
@@ -122,7 +126,9 @@ func (m *Matrix) clean(ctx context.Context, v badsinks.Variant, seed uint64) err
 		return err
 	}
 	defer p.Close()
-	sum, err := conformance.Run(ctx, options(p, seed))
+	o := options(p, v, seed)
+	o.Run = v.Cases
+	sum, err := conformance.Run(ctx, o)
 	if err != nil {
 		return fmt.Errorf("the clean sink %s: %w", v.Name, err)
 	}
@@ -178,7 +184,7 @@ func once(ctx context.Context, mutant badsinks.Mutant, o Options) Row {
 		return row
 	}
 	defer p.Close()
-	run := options(p, o.Seed)
+	run := options(p, mutant.Variant(), o.Seed)
 	if !o.Full {
 		run.Run = selection(mutant, o.Seed)
 	}
@@ -234,14 +240,11 @@ func selection(mutant badsinks.Mutant, seed uint64) []string {
 	return ids
 }
 
-// means are what the selftest has not: its sink has no network store and no TLS.
-const means = conformance.NeedProxy | conformance.NeedTLS
-
 // prove finds for each MUST case the mutants that it or its group alone finds.
 func (m *Matrix) prove() {
 	m.Alone = map[string][]string{}
 	for _, c := range conformance.Cases() {
-		if c.LeftOut != "" || c.Level != conformance.Must || c.Needs&means != 0 {
+		if c.LeftOut != "" || c.Level != conformance.Must {
 			continue
 		}
 		for _, mutant := range badsinks.Mutants() {
