@@ -110,7 +110,7 @@ func (s *session) try(ctx context.Context, c *Case) Result {
 	}
 	if s.dead != nil {
 		r.Verdict = Fail
-		r.Failure = &Failure{What: "not tried: the sink did not come back: " + s.dead.Error()}
+		r.Failure = &Failure{What: "not tried: " + s.dead.Error()}
 		return r
 	}
 	r.Verdict = s.run(ctx, c, &r)
@@ -122,7 +122,23 @@ func (s *session) try(ctx context.Context, c *Case) Result {
 	}
 	s.known(&r)
 	r.Duration = time.Since(start)
+	s.tire(&r)
 	return r
+}
+
+// hungMax is how many cases in a row may wait in vain. Each of a hundred would otherwise wait
+// for a sink that hangs.
+const hungMax = 3
+
+// tire gives a sink up that answers GetCapabilities and hangs in everything else.
+func (s *session) tire(r *Result) {
+	if r.Verdict == Pass || r.Duration < s.patience() {
+		s.hung = 0
+		return
+	}
+	if s.hung++; s.hung == hungMax {
+		s.dead = fmt.Errorf("%d cases in a row waited %s in vain for an answer", hungMax, s.patience())
+	}
 }
 
 // run runs a case and sees to it that the sink lives for the next.
@@ -155,7 +171,7 @@ func (s *session) run(ctx context.Context, c *Case, r *Result) (v Verdict) {
 	}()
 	t.link = t.open()
 	if !s.alive(ctx, t) {
-		r.Failure = &Failure{What: "the sink does not answer: " + s.dead.Error()}
+		r.Failure = &Failure{What: s.dead.Error()}
 		return Fail
 	}
 	c.Run(t)
@@ -170,13 +186,13 @@ func (s *session) run(ctx context.Context, c *Case, r *Result) (v Verdict) {
 func (s *session) alive(ctx context.Context, t *Trial) bool {
 	if s.lifecycle() {
 		if err := s.o.Target.Start(ctx); err != nil {
-			s.dead = err
+			s.dead = fmt.Errorf("the sink did not start again: %w", err)
 			return false
 		}
 	}
 	caps, err := s.up(ctx, t.link)
 	if err != nil {
-		s.dead = err
+		s.dead = fmt.Errorf("the sink did not come back: %w", err)
 		return false
 	}
 	s.caps = caps

@@ -2,13 +2,17 @@ package conformance_test
 
 import (
 	"context"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 	"github.com/replicant-sidecar/replicant-sidecar/conformance/badsinks"
+	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
 )
 
 // quick gives options for a reference sink with a defect, or none.
@@ -140,6 +144,53 @@ func TestASinkThatIsNotThere(t *testing.T) {
 		Target: conformance.NewAttached("unix:" + t.TempDir() + "/none"), Patience: 200 * time.Millisecond,
 	})
 	require.ErrorContains(t, err, "no answer within")
+}
+
+// hangs says what it can do, and answers nothing else.
+type hangs struct {
+	sinkv1.UnimplementedSinkServiceServer
+}
+
+func (hangs) GetCapabilities(context.Context, *sinkv1.GetCapabilitiesRequest) (*sinkv1.GetCapabilitiesResponse, error) {
+	return &sinkv1.GetCapabilitiesResponse{
+		SinkName: "hangs", InstanceId: make([]byte, sinkv1.IDBytes), SinkKind: sinkv1.SinkKind_SINK_KIND_STATE_MIRROR,
+		Capabilities: []sinkv1.Capability{sinkv1.Capability_CAPABILITY_CHECKPOINT, sinkv1.Capability_CAPABILITY_TRANSACTION},
+	}, nil
+}
+
+func (hangs) Checkpoint(ctx context.Context, _ *sinkv1.CheckpointRequest) (*sinkv1.CheckpointResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestASinkThatHangsInItsCallsIsGivenUp(t *testing.T) {
+	server := conformance.NewServer("unix:"+t.TempDir()+"/s", func(ctx context.Context, address string) error {
+		l, err := net.Listen("unix", strings.TrimPrefix(address, "unix:"))
+		if err != nil {
+			return err
+		}
+		g := grpc.NewServer()
+		sinkv1.RegisterSinkServiceServer(g, hangs{})
+		defer context.AfterFunc(ctx, g.Stop)()
+		return g.Serve(l)
+	})
+	sum, err := conformance.Run(t.Context(), conformance.Options{Target: server, Patience: 100 * time.Millisecond})
+	require.NoError(t, err)
+	require.NoError(t, server.Stop(t.Context()))
+	waited, untried := 0, 0
+	for _, r := range sum.Results {
+		switch {
+		case r.Failure == nil:
+		case strings.Contains(r.Failure.What, "not tried: 3 cases in a row waited 100ms in vain"):
+			untried++
+		case r.Duration >= 100*time.Millisecond:
+			waited++
+		}
+	}
+	require.GreaterOrEqual(t, waited, 3)
+	require.Less(t, waited, 10)
+	require.GreaterOrEqual(t, untried, 3)
+	require.Equal(t, conformance.ExitFailures, sum.Exit)
 }
 
 // gone crashes at every point and reaches none.

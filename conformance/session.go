@@ -28,6 +28,8 @@ type session struct {
 	oids    uint32
 	// dead is set once the sink does not come back: nothing more is tried.
 	dead error
+	// hung counts the cases in a row that waited in vain.
+	hung int
 	// crasher is the one that worked first.
 	crasher Crasher
 }

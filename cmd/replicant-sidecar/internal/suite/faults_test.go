@@ -15,8 +15,13 @@ import (
 )
 
 // opened is a suite over this binary, playing a sink.
-func opened(t *testing.T, as, engine string) *Suite {
-	s, err := Open(context.Background(), Settings{Command: []string{os.Args[0]}, Env: []string{playEnv + "=" + as}, Engine: engine})
+func opened(t *testing.T, as, engine string) *Suite { return slow(t, as, engine, time.Second) }
+
+// slow is one that takes so long to start, if it is one that listens late.
+func slow(t *testing.T, as, engine string, late time.Duration) *Suite {
+	s, err := Open(context.Background(), Settings{
+		Command: []string{os.Args[0]}, Env: []string{playEnv + "=" + as, lateEnv + "=" + late.String()}, Engine: engine,
+	})
 	require.NoError(t, err)
 	return s
 }
@@ -91,6 +96,24 @@ func TestASinkThatMisbehavesIsNamed(t *testing.T) {
 				require.NoDirExists(t, data)
 			})
 		}
+	}
+}
+
+// TestTheLimitOfAStartIsThePatience: a sink that needs longer is given up, and named; the
+// same one passes where the limit is above.
+func TestTheLimitOfAStartIsThePatience(t *testing.T) {
+	for _, c := range []struct {
+		late, patience time.Duration
+		want           string
+	}{
+		{time.Hour, 300 * time.Millisecond, "no answer within 300ms"},
+		{500 * time.Millisecond, time.Minute, "GetCapabilities answers Unimplemented"},
+	} {
+		s := slow(t, "listens late", "auto", c.late)
+		_, err := conformance.Run(context.Background(), conformance.Options{Target: s.Target, Patience: c.patience})
+		require.ErrorContains(t, err, c.want)
+		require.NoError(t, s.Close())
+		require.Zero(t, left(t, s.Target.Address()))
 	}
 }
 

@@ -25,6 +25,9 @@ import (
 // playEnv makes this binary a sink that misbehaves.
 const playEnv = "SUITE_TEST_PLAY"
 
+// lateEnv is how long a sink that listens late takes to start.
+const lateEnv = "SUITE_TEST_LATE"
+
 func TestMain(m *testing.M) {
 	if as := os.Getenv(playEnv); as != "" {
 		if err := play(as); err != nil {
@@ -69,7 +72,11 @@ func play(as string) error {
 	case "goes into the background":
 		return background()
 	case "listens late":
-		time.Sleep(1500 * time.Millisecond)
+		late, err := time.ParseDuration(os.Getenv(lateEnv))
+		if err != nil {
+			return err
+		}
+		time.Sleep(late)
 		return serveNothing(path)
 	case "served":
 		return serveNothing(path)
