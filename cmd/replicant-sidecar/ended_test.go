@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -24,4 +25,8 @@ func TestEndOfADrain(t *testing.T) {
 	require.Contains(t, log.String(), "the next start resolves it")
 	require.Contains(t, log.String(), "the unit to 0/1234")
 	require.Contains(t, log.String(), `"exit_code":1`)
+	log.Reset()
+	require.Equal(t, core.ExitInternal, report(&log, s.ended(errors.Join(pipeline.ErrCopyInterrupted, pipeline.ErrAbort))))
+	require.Contains(t, log.String(), "--snapshot-redo")
+	require.NotContains(t, log.String(), "goes on from the checkpoint")
 }

@@ -224,6 +224,10 @@ func (s *sidecar) ended(err error) error {
 	switch {
 	case err == nil:
 		s.log.Info("stopped", logging.KeyExit, core.ExitDrained)
+	case errors.Is(err, pipeline.ErrCopyInterrupted):
+		s.log.Error("stopped before the initial copy was complete; start again with --snapshot-redo, which copies all tables anew",
+			logging.KeyExit, core.ExitInternal)
+		return &exitError{core.ExitInternal}
 	case errors.Is(err, pipeline.ErrAbort):
 		s.log.Warn("aborted before the drain was complete; nothing is lost, the next start goes on from the checkpoint")
 		return &exitError{core.ExitInternal}

@@ -57,7 +57,10 @@ type Pipeline struct {
 	stored []byte
 	// requests are about a copy; a session that streams takes them.
 	requests chan *request
-	redone   bool // the slot of an unfinished copy was dropped
+	redone   bool      // the slot of an unfinished copy was dropped
+	copying  bool      // the slot of an initial copy was made, and the copy is not complete
+	early    bool      // that the sink is waited for was told as nothing special
+	began    time.Time // the run
 	doubt    doubt
 	open     string // the unit of unknown outcome that the last session left; "" none
 	totals   Counters
@@ -112,12 +115,12 @@ func New(o Options) (*Pipeline, error) {
 func (p *Pipeline) Status() Status { return *p.board.current.Load() }
 
 // Drain asks Run to stop after the unit in flight: it is waited for, its position is
-// confirmed, and Run returns nil; ErrLeftOpen if its outcome stays unknown. Safe to call
-// more than once and from any goroutine.
+// confirmed, and Run returns nil; ErrLeftOpen if its outcome stays unknown, ErrCopyInterrupted
+// if an initial copy was not complete. Safe to call more than once and from any goroutine.
 func (p *Pipeline) Drain() { p.drainOnce.Do(func() { close(p.drain) }) }
 
-// Run streams until Drain (nil, or ErrLeftOpen), a halt (*core.Halt) or the end of ctx
-// (ErrAbort).
+// Run streams until Drain (nil, ErrLeftOpen or ErrCopyInterrupted), a halt (*core.Halt) or the
+// end of ctx (ErrAbort).
 func (p *Pipeline) Run(ctx context.Context) error {
 	err := p.sessions(ctx)
 	if halt, ok := core.AsHalt(err); ok {
@@ -131,15 +134,15 @@ func (p *Pipeline) Run(ctx context.Context) error {
 func (p *Pipeline) sessions(ctx context.Context) error {
 	pace := backoff.NewExponentialBackOff()
 	pace.InitialInterval, pace.MaxInterval = reconnectMin, reconnectMax
-	began := time.Now()
+	p.began = time.Now()
 	for {
 		before := p.Status().Durable
 		err := p.session(ctx)
 		if ctx.Err() != nil {
-			return ErrAbort
+			return p.interrupted(ErrAbort)
 		}
 		if p.draining() && !isHalt(err) {
-			return p.drained() // whatever was open is resolved by the next start
+			return p.interrupted(p.drained()) // whatever was open is resolved by the next start
 		}
 		err = p.afterSession(err)
 		var next *again
@@ -150,7 +153,7 @@ func (p *Pipeline) sessions(ctx context.Context) error {
 			pace.Reset()
 		}
 		p.note(next)
-		if wait := p.options.SinkWait; wait > 0 && !p.greeted && time.Since(began) > wait {
+		if wait := p.options.SinkWait; wait > 0 && !p.greeted && time.Since(p.began) > wait {
 			return core.NewHalt(core.HaltSinkUnavailable, "GetCapabilities", "no answer in %s", wait)
 		}
 		pause := next.wait
@@ -160,9 +163,9 @@ func (p *Pipeline) sessions(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-p.drain:
-			return p.drained()
+			return p.interrupted(p.drained())
 		case <-ctx.Done():
-			return ErrAbort
+			return p.interrupted(ErrAbort)
 		}
 	}
 }
@@ -209,15 +212,6 @@ func (p *Pipeline) session(ctx context.Context) (err error) {
 		}
 	}()
 	return (&session{pipeline: p}).run(ctx)
-}
-
-// note shows and logs why a session ended, once a change of state.
-func (p *Pipeline) note(next *again) {
-	before := p.Status()
-	p.board.update(func(s *Status) { s.State, s.Reason, s.LastError = next.state, next.Error(), next.Error() })
-	if before.State != next.state || before.Reason != next.Error() {
-		p.log.Warn("waiting", "state", string(next.state), "reason", next.Error())
-	}
 }
 
 // notReady makes the function by which deliver says that it is kept waiting, and why; ""

@@ -77,6 +77,7 @@ func (s *session) copyInitial(ctx context.Context) error {
 	if err != nil {
 		return s.notMade(ctx, err)
 	}
+	p.copying = true
 	_ = failpoint.Hit(failpoint.SnapshotSlot)
 	if err := s.offerOrigin(ctx, made.At, false); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (s *session) copyInitial(ctx context.Context) error {
 	if err := s.copyAll(ctx, claimed.Position, made.At, exported); err != nil {
 		return err
 	}
+	p.copying = false
 	p.showCopy(func(c *CopyStatus) { c.Phase, c.Waiting, c.XminAge, c.HeldBytes = CopyDone, "", 0, 0 })
 	_ = failpoint.Hit(failpoint.SnapshotCompleted)
 	return s.conn.EndExport(ctx)

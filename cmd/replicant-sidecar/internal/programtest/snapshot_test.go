@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,4 +121,41 @@ func TestSnapshotCommands(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Contains(t, lines[0], `"phase":"copying"`)
 	require.Contains(t, lines[len(lines)-1], `"phase":"done"`)
+}
+
+// TestStoppedInitialCopy: a signal in the middle of an initial copy ends with 1 and says how to
+// go on; a start without that halts, and one with it copies anew.
+func TestStoppedInitialCopy(t *testing.T) {
+	db := pgtest.Shared(t, 17).Database(t)
+	db.Exec(t, `create table orders(id int primary key, note text)`, `insert into orders select i, 'n' from generate_series(1, 400) i`,
+		`create publication shop for table orders`)
+	slow := filepath.Join(t.TempDir(), "slow")
+	require.NoError(t, os.WriteFile(slow, nil, 0o600))
+	run := func(flags ...string) *process {
+		args := append([]string{"run", "--snapshot=initial"}, flags...)
+		return launch(t, db, append(args, "--", os.Args[0], play, "memory", slow)...)
+	}
+	copying := func(p *process) {
+		p.until("it copies", func() bool {
+			_, text := p.get("/statusz")
+			return strings.Contains(text, `"phase":"copying"`) || strings.Contains(text, `"phase": "copying"`)
+		})
+	}
+	p := run()
+	copying(p)
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, core.ExitInternal, p.exit())
+	require.Contains(t, p.err.String(), "--snapshot-redo")
+	require.Contains(t, p.err.String(), "stopped before the initial copy was complete")
+
+	p = run()
+	require.Equal(t, core.ExitHalted, p.exit())
+	require.NoError(t, os.Remove(slow))
+	p = run("--snapshot-redo")
+	p.until("it streams", func() bool {
+		_, text := p.get("/statusz")
+		return strings.Contains(text, "streaming")
+	})
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, core.ExitDrained, p.exit())
 }
