@@ -62,11 +62,16 @@ func newStandby(t *testing.T) *standby {
 	}, patience, 50*time.Millisecond)
 	stream, err := pgconn.Connect(t.Context(), s.db.ReplicationDSN())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = stream.Close(context.WithoutCancel(t.Context())) })
+	read := make(chan struct{})
+	t.Cleanup(func() { // the test's context has ended, and with it the reading below
+		<-read
+		_ = stream.Close(context.WithoutCancel(t.Context()))
+	})
 	stream.Frontend().SendQuery(&pgproto3.Query{String: `START_REPLICATION SLOT s LOGICAL 0/0 (proto_version '1', publication_names 'p')`})
-	require.NoError(t, stream.Frontend().Flush())
+	flushed := stream.Frontend().Flush()
 	s.ends = make(chan core.LSN, 100)
 	go func() {
+		defer close(read)
 		const header, commit = 25, 'C' // of WAL data; then flags, begin and end of the record
 		for {
 			message, err := stream.ReceiveMessage(t.Context())
@@ -78,6 +83,7 @@ func newStandby(t *testing.T) *standby {
 			}
 		}
 	}()
+	require.NoError(t, flushed)
 	var pid, system string
 	require.Eventually(t, func() bool {
 		return s.db.Conn(t).QueryRow(t.Context(), `select active_pid::text, (select system_identifier::text from pg_control_system())
