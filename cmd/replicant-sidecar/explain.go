@@ -81,7 +81,7 @@ confirmed to Postgres, so the slot keeps what is not delivered. A restart withou
 | exit code | meaning | restart? |
 |---|---|---|
 | 0 | drained: nothing that was in flight is in doubt | as you like |
-| 1 | internal error; or stopped with a unit left open, or aborted by a second signal: the log says which | yes |
+| 1 | internal error; or stopped with a unit left open or inside an initial copy, or aborted by a second signal: the log says which | yes |
 | 2 | wrong use, configuration or capabilities | no: it fails the same way |
 | 3 | a check failed | no |
 | 4 | halted | no: an operator is needed |
