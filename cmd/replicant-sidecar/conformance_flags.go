@@ -44,7 +44,7 @@ func (f *conformanceFlags) add(cmd *cobra.Command, whole bool) {
 	flags.StringVar(&s.Kill, "kill", "", "with --sink: ends it as SIGKILL does, and returns when it is gone")
 	flags.StringVar(&s.Stop, "stop", "", "with --sink: ends it as SIGTERM does")
 	flags.StringArrayVar(&s.Env, "env", nil, "NAME=VALUE for the command, once or more; {data} is a new directory for this run")
-	flags.StringVar(&f.file, "config", "", "settings file; without it, conformance.yaml beside the sink, above it, or here")
+	flags.StringVar(&f.file, "config", "", "settings file; without it, conformance.yaml beside the sink, in one of the two folders above, or here")
 	flags.StringVar(&f.probe, "probe", "", "command that prints the store as JSON lines (for sh -c)")
 	flags.StringVar(&s.ProbeAddress, "probe-address", "", "address of a ProbeService")
 	flags.StringVar(&s.DSN, "dsn", "", "database of the sink: postgres://... or sqlite:PATH")
@@ -110,7 +110,8 @@ func (f *conformanceFlags) open(ctx context.Context, notes io.Writer, command []
 	options.Target, options.Probe, options.Crashers, options.Proxy = opened.Target, opened.Probe, opened.Crashers, opened.Proxy
 	options.Command, options.CommandTail = f.again(command)
 	if opened.Probe == nil {
-		fmt.Fprintln(notes, "no probe: nobody reads the sink's store, so most cases are skipped (--probe, --probe-address, --dsn)")
+		fmt.Fprintln(notes, "no probe: nobody reads the sink's store, so most cases are skipped (--probe, --probe-address, --dsn; or a "+
+			suite.FileName+" beside the sink, in one of the two folders above, here, or named by --config)")
 	}
 	return opened, options, nil
 }

@@ -34,14 +34,22 @@ type File struct {
 	Known string `yaml:"known_failing"`
 }
 
+// foldersAbove is how far above a sink its settings are looked for: build folders lie as
+// deep as target/release.
+const foldersAbove = 2
+
 // Find gives the settings file for a command: beside one of the files that it names, in
-// the folder above (of a build folder, say), or where we are. "" if there is none.
+// one of the two folders above, or where we are. "" if there is none.
 func Find(command []string) string {
 	var folders []string
 	for _, word := range command {
-		if info, err := os.Stat(word); err == nil && info.Mode().IsRegular() {
-			home := filepath.Dir(word)
-			folders = append(folders, home, filepath.Dir(filepath.Clean(home)))
+		if info, err := os.Stat(word); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		home, err := filepath.Abs(filepath.Dir(word))
+		for i := 0; err == nil && i <= foldersAbove; i++ {
+			folders = append(folders, home)
+			home = filepath.Dir(home)
 		}
 	}
 	for _, folder := range append(folders, ".") {

@@ -32,7 +32,7 @@ func TestSettingsThatContradict(t *testing.T) {
 func TestAFileBesideTheSink(t *testing.T) {
 	home := t.TempDir()
 	t.Chdir(t.TempDir())
-	script := filepath.Join(home, "dist", "sink.js")
+	script := filepath.Join(home, "build", "release", "sink.js")
 	require.NoError(t, os.MkdirAll(filepath.Dir(script), 0o755))
 	require.NoError(t, os.WriteFile(script, nil, 0o644))
 	require.Empty(t, Find([]string{"node", script}))
