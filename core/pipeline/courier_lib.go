@@ -24,6 +24,8 @@ type libCourier struct {
 	// storeAway is told while the store keeps us waiting, "" when it is over.
 	storeAway func(reason string)
 	doubt     doubt
+	// repairs: rows that a second delivery may leave incomplete are read again.
+	repairs bool
 }
 
 func newLibCourier(p *Pipeline, base caller) *libCourier {
@@ -123,7 +125,7 @@ func (c *libCourier) unit(ctx context.Context, u *core.Unit, border func(int) []
 		}
 		tx := u.Transactions[i : i+1]
 		one := core.Unit{Expected: u.Expected, Checkpoint: tx[0].EndLSN, Transactions: tx}
-		err := c.surely(ctx, u.Expected, func(ctx context.Context) error {
+		err := c.surely(ctx, u.Expected, c.repeats(&tx[0]), func(ctx context.Context) error {
 			one.Call = c.next()
 			_, err := c.handlers.transaction.HandleTransaction(ctx, &one)
 			return classify("HandleTransaction", err)
@@ -166,7 +168,7 @@ func isPartly(err error) (*partly, bool) {
 }
 
 func (c *libCourier) message(ctx context.Context, u *core.MessageUnit) (core.Ack, error) {
-	err := c.surely(ctx, u.Expected, func(ctx context.Context) error {
+	err := c.surely(ctx, u.Expected, true, func(ctx context.Context) error {
 		u.Call = c.next()
 		_, err := c.handlers.message.HandleMessage(ctx, u)
 		return classify("HandleMessage", err)
@@ -178,7 +180,7 @@ func (c *libCourier) message(ctx context.Context, u *core.MessageUnit) (core.Ack
 }
 
 func (c *libCourier) schemaChange(ctx context.Context, u *core.SchemaChangeUnit) error {
-	return c.surely(ctx, u.Expected, func(ctx context.Context) error {
+	return c.surely(ctx, u.Expected, true, func(ctx context.Context) error {
 		u.Call = c.next()
 		return classify("HandleSchemaChange", c.handlers.schema.HandleSchemaChange(ctx, u))
 	})
@@ -208,8 +210,9 @@ const introducedMax = 10
 // surely repeats a call until the sink has said OK: after an unknown outcome, a new
 // instance or a stale delivery it introduces itself again and sends the same work with a
 // higher sequence. Each unknown may be one repeat of this work, within the guarantee of
-// the mode; too many in a row halt.
-func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.Context) error) error {
+// the mode; too many in a row halt. Work that must not be repeated in place is left to the
+// next session by its first unknown outcome.
+func (c *libCourier) surely(ctx context.Context, at core.LSN, inPlace bool, once func(context.Context) error) error {
 	pace := newPace()
 	for introduced := 0; ; {
 		err := c.patiently(ctx, once)
@@ -227,6 +230,8 @@ func (c *libCourier) surely(ctx context.Context, at core.LSN, once func(context.
 			if introduced > 1 && !sleep(ctx, pace.NextBackOff()) {
 				return failed
 			}
+		case failed.Unknown() && !failed.NeverSent && !inPlace:
+			return failed
 		case failed.Unknown():
 			if err := c.unknown(at, failed); err != nil {
 				return err

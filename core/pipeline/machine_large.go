@@ -51,7 +51,7 @@ func (m *Machine) grown() error {
 		return tooLarge(core.HaltTransactionTooLarge, tx, nil, size, m.set.Limits.RequestBytes)
 	}
 	if m.building == nil {
-		if m.set.Run != nil && m.set.Run.HoldsPieces(tx.XID) {
+		if m.stalls(tx) {
 			m.stalled = true
 			return nil
 		}

@@ -43,11 +43,22 @@ type held struct {
 // holds keeps a transaction back that touches a table whose copy is not whole and does not
 // have it. Nothing is read from the stream meanwhile.
 func (m *Machine) holds(tx *core.Transaction, mark assembler.Mark) bool {
-	if m.set.Run == nil || tx.EndLSN <= m.ledger.Confirmable() || !m.set.Run.Holds(tx.XID, tx.Changes) {
+	if m.set.Run == nil || tx.EndLSN <= m.ledger.Confirmable() || !m.waits(tx) {
 		return false
 	}
 	m.held = &held{*tx, mark}
 	return true
+}
+
+// waits reports that a transaction must not be queued yet: the copy of a table is not whole,
+// or it comes for the second time and it is not known whether what it leaves out can be read.
+func (m *Machine) waits(tx *core.Transaction) bool {
+	return m.set.Run.Holds(tx.XID, tx.Changes) || m.again(tx.CommitLSN) && m.set.Run.Unknown(tx.Changes)
+}
+
+// stalls is waits for a transaction of which only the first pieces are here.
+func (m *Machine) stalls(tx *core.Transaction) bool {
+	return m.set.Run != nil && (m.set.Run.HoldsPieces(tx.XID) || m.again(tx.CommitLSN) && !m.set.Run.Knows())
 }
 
 // release goes on with what was held back, once the copy is whole or was given up.
@@ -58,10 +69,10 @@ func (m *Machine) release() {
 		return
 	case m.stalled:
 		tx, _ := m.asm.Open()
-		if m.stalled = m.set.Run.HoldsPieces(tx.XID); !m.stalled {
+		if m.stalled = m.stalls(tx); !m.stalled {
 			err = m.grown()
 		}
-	case m.held != nil && !m.set.Run.Holds(m.held.tx.XID, m.held.tx.Changes):
+	case m.held != nil && !m.waits(&m.held.tx):
 		h := m.held
 		m.held = nil
 		err = m.accept(h.tx, h.mark)

@@ -103,3 +103,43 @@ func TestNoteGoesAheadOfAReadyStep(t *testing.T) {
 	require.Empty(t, token(chunk).Tables[0].Ranges)
 	require.Equal(t, []incremental.Key{{"2"}}, token(chunk).Tables[0].Repair)
 }
+
+// TestRepairWaitsForTheTables: a change that is delivered twice leaves a row without a column,
+// and the tables are not known yet. It is not sent before its key is durable; what leaves
+// nothing out, or comes for the first time, waits for nothing.
+func TestRepairWaitsForTheTables(t *testing.T) {
+	m := incremental.Member{
+		OID: tableOID, Schema: "public", Name: "t", Key: []string{"id"}, KeyTypes: []uint32{23}, KeyCollations: []string{""}, Identity: core.IdentityDefault,
+	}
+	for name, heard := range map[string]core.LSN{"again": 1000, "first": 0} {
+		t.Run(name, func(t *testing.T) {
+			run := incremental.New(incremental.State{Generation: 1, Kind: incremental.KindRepair, Floor: 1, Complete: true}, incremental.Settings{Repairs: true}, time.Unix(1_000_000, 0))
+			r := newRig(t, func(set *Settings) { set.Run, set.Mode, set.Heard = run, ModeLib, heard })
+			r.transaction(110, 120, "whole")
+			require.NotNil(t, r.work().Unit)
+			r.begin(130)
+			r.moves("1", "2")
+			r.commit(130, 140)
+			if heard == 0 {
+				require.NotNil(t, r.work().Unit)
+				return
+			}
+			r.nothing()
+			require.False(t, r.m.WantsInput())
+			job, ok := r.m.Job()
+			require.True(t, ok)
+			require.Equal(t, incremental.JobList, job.Kind)
+			require.True(t, job.Partly)
+			require.NoError(t, run.Listed([]incremental.Member{m}, [16]byte{}))
+			note := r.work()
+			require.NotNil(t, note.Snapshot)
+			state, err := incremental.Decode(note.Snapshot.Token)
+			require.NoError(t, err)
+			require.Equal(t, []incremental.Key{{"2"}}, state.Tables[0].Repair)
+			require.Empty(t, state.Tables[0].Ranges)
+			require.True(t, state.Repairing())
+			require.False(t, state.Whole())
+			require.EqualValues(t, 140, r.work().Unit.Checkpoint)
+		})
+	}
+}

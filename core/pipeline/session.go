@@ -325,5 +325,6 @@ func (s *session) courier(ctx context.Context, claimed core.LSN) (courier, error
 		return &sinkCourier{base, p.handlers, s.mode == ModeBatch}, nil
 	}
 	lib := newLibCourier(p, base)
+	lib.repairs = s.repairs()
 	return lib, lib.introduce(ctx, claimed)
 }

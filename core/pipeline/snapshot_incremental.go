@@ -114,8 +114,19 @@ func (s *session) leavesNoCopy(ctx context.Context) error {
 	if err != nil || state.Whole() {
 		return err
 	}
+	return errCopyLeft()
+}
+
+func errCopyLeft() error {
 	return core.NewHalt(core.HaltSnapshotIncomplete, "snapshot",
 		"a copy beside the stream was begun and is not complete; start with --snapshot=incremental, which goes on with it, until it is")
+}
+
+// repairs reports that rows are read again that a second delivery may leave incomplete: with a
+// checkpoint of our own, at a sink that mirrors rows and takes those of a snapshot.
+func (s *session) repairs() bool {
+	lib := s.mode == ModeLib || s.mode == ModeLibBatched
+	return lib && s.caps.Kind == core.StateMirror && s.caps.Set.Has(core.CapSnapshot) && s.pipeline.handlers.snapshot != nil
 }
 
 func (s *session) runSource() incremental.Source {
@@ -128,15 +139,21 @@ func (s *session) runSource() incremental.Source {
 // beginRun goes on with the stored run; nil when there is none.
 func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.Run, error) {
 	p := s.pipeline
-	if p.options.Snapshot != checkpoint.SnapshotIncremental {
+	repairs := p.options.Snapshot != checkpoint.SnapshotIncremental
+	if repairs && !s.repairs() {
 		return nil, s.leavesNoCopy(ctx)
 	}
 	state, err := s.progress(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case repairs && state != nil && !state.Whole() && !state.Repairing():
+		return nil, errCopyLeft()
 	}
 	if state == nil {
-		p.log.Warn("this stream began without a snapshot: rows from before it are not copied, unless that is asked for")
+		if !repairs {
+			p.log.Warn("this stream began without a snapshot: rows from before it are not copied, unless that is asked for")
+		}
 		// The tables count as copied; a token is stored when one is copied on request or added.
 		state = &incremental.State{Generation: 1, Kind: incremental.KindRepair, Complete: true}
 		_, _ = rand.Read(state.RunID[:]) // documented never to fail
@@ -149,7 +166,7 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	run := incremental.New(*state, incremental.Settings{
 		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
 		Standby: s.recovery, Forgets: p.forgets(), From: claimed,
-		MaxHold: p.options.Copy.MaxHold,
+		MaxHold: p.options.Copy.MaxHold, Repairs: repairs,
 	}, time.Now())
 	if run.Active() {
 		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))

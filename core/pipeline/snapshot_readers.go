@@ -227,6 +227,10 @@ func (l *loop) found(f foundJob) error {
 	}
 	halt, halted := core.AsHalt(f.err)
 	switch {
+	case halted && f.job.Partly: // what cannot be repaired need not be: that is seen when it comes
+		l.unread(halt)
+		run.Failed(f.job.ID)
+		return nil
 	case halted:
 		l.machine.Stop(halt)
 		return nil
@@ -242,7 +246,7 @@ func (l *loop) found(f foundJob) error {
 	case incremental.JobList:
 		var next [16]byte
 		_, _ = rand.Read(next[:]) // documented never to fail
-		return run.Listed(f.result.Members, next)
+		return l.listed(run.Listed(f.result.Members, next), f)
 	case incremental.JobLook:
 		run.Looked(f.result.Look)
 	case incremental.JobSnapshot:

@@ -54,7 +54,7 @@ func columnReader(t *testing.T, db *pgtest.DB, grants ...string) string {
 
 func published(t *testing.T, r *Reader, name string) incremental.Member {
 	t.Helper()
-	members, err := r.list(t.Context())
+	members, _, err := r.list(t.Context(), false)
 	require.NoError(t, err)
 	for _, m := range members {
 		if m.Name == name {

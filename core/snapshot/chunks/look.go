@@ -13,20 +13,24 @@ import (
 // locked.
 const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// list is the tables that the publications stream now, and refuses what could not be read.
-func (r *Reader) list(ctx context.Context) ([]incremental.Member, error) {
+// list is the tables that the publications stream now. What could not be read is refused, or
+// left out, with the first reason.
+func (r *Reader) list(ctx context.Context, partly bool) (members []incremental.Member, left error, err error) {
 	tables, err := r.tables(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var members []incremental.Member
 	for _, t := range tables {
-		if err := t.Refusal(); err != nil {
-			return nil, err
+		switch err := t.Refusal(); {
+		case err == nil:
+			members = append(members, member(t))
+		case !partly:
+			return nil, nil, err
+		case left == nil:
+			left = err
 		}
-		members = append(members, member(t))
 	}
-	return members, nil
+	return members, left, nil
 }
 
 func (r *Reader) tables(ctx context.Context) ([]*snapshot.Table, error) {

@@ -68,6 +68,7 @@ func (r *Reader) Close() {
 // Result is the answer to a job; the part of its kind is set.
 type Result struct {
 	Members  []incremental.Member
+	Left     error // why tables are not among them; nil when all are
 	Look     incremental.Look
 	Snapshot incremental.Snapshot
 	Read     incremental.Read
@@ -98,7 +99,7 @@ func (r *Reader) Do(ctx context.Context, job incremental.Job, hand func(context.
 func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result, hand func(context.Context, Result) error) (err error) {
 	switch job.Kind {
 	case incremental.JobList:
-		found.Members, err = r.list(ctx)
+		found.Members, found.Left, err = r.list(ctx, job.Partly)
 	case incremental.JobLook:
 		found.Look, err = r.look(ctx, job)
 	case incremental.JobSnapshot:

@@ -30,6 +30,9 @@ func (r *Run) taint(t *table) {
 
 func (r *Run) change(t *table, c *core.Change, again bool) {
 	s := t.look(c.Relation)
+	if t.chunks == 0 && !opens(c) {
+		return
+	}
 	before, after, ok := keys(c, s)
 	if !ok {
 		r.taint(t)
@@ -101,6 +104,7 @@ func (r *Run) hole(t *table, before, after Key, inserted, again bool) {
 		return
 	}
 	r.version++
+	r.repairs()
 	r.activate()
 	t.want(after, r.version)
 	if t.status == Done {

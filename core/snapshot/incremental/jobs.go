@@ -33,6 +33,8 @@ type Job struct {
 	Keys  []Key
 	// Rows and Bytes bound a chunk.
 	Rows, Bytes int
+	// Partly leaves tables out of a list that cannot be read, instead of refusing them.
+	Partly bool
 	// Received are the transactions that the snapshot must show.
 	Received []uint32
 	// End asks for the end of the WAL behind the answer.
@@ -58,7 +60,7 @@ func (r *Run) Next() (Job, bool) {
 			r.listing, r.relist = true, false
 			r.lastID++
 			r.listID = r.lastID
-			return Job{Kind: JobList, ID: r.lastID}, true
+			return Job{Kind: JobList, ID: r.lastID, Partly: r.set.Repairs}, true
 		}
 		if !r.state.Listed {
 			return Job{}, false
@@ -113,13 +115,16 @@ type Look struct {
 }
 
 // Relist looks at the publications again.
-func (r *Run) Relist() { r.relist = r.state.Listed }
+func (r *Run) Relist() { r.relist = r.state.Listed && !r.set.Repairs }
 
 // Listed takes the tables that the publications have. Tables that came since the last time
 // are copied too; those of a run that was complete make another run, whose id is next.
 func (r *Run) Listed(members []Member, next [16]byte) error {
-	r.listing, r.listPause = false, pause{}
-	if r.state.Listed {
+	r.listing, r.listPause, r.looked = false, pause{}, true
+	switch {
+	case r.set.Repairs:
+		return r.repairable(members)
+	case r.state.Listed:
 		r.added(members, next)
 		return r.fits()
 	}
@@ -148,10 +153,13 @@ func (r *Run) added(members []Member, next [16]byte) {
 		if t != nil && t.status != Gone {
 			continue
 		}
-		if r.state.Complete {
+		switch {
+		case r.state.Complete:
 			r.state.RunID, r.state.Kind = next, KindAdded
 			r.state.Generation++
 			r.activate()
+		case r.state.Kind == KindRepair:
+			r.state.Kind = KindAdded // no run that only repairs
 		}
 		if t == nil {
 			n := fresh(m)

@@ -36,6 +36,9 @@ type Settings struct {
 	// MaxHold is how long the stream waits for the copy of a table without a key before that
 	// is put off; 0 has no bound.
 	MaxHold time.Duration
+	// Repairs: no table is copied. Rows are read again that the sink may hold without a
+	// column, since a change was delivered to it twice.
+	Repairs bool
 }
 
 // Defaults of Settings.
@@ -86,6 +89,7 @@ type Run struct {
 	durable          uint64 // the version of the newest token that was stored
 	step             *Step  // taken and not stored; notes aside
 
+	looked          bool // at the publications, in this session
 	listing, relist bool
 	listID          uint64 // of the question for the tables, while listing
 	listPause       pause
@@ -113,6 +117,7 @@ func New(state State, set Settings, now time.Time) *Run {
 		r.put(n)
 	}
 	r.state.Complete = state.Complete && !r.unfinished()
+	r.relist = set.Repairs && state.Listed // tables may have come
 	return r
 }
 
@@ -197,7 +202,7 @@ func (r *Run) giveUp(t *table) {
 }
 
 // activate goes on after the run was complete: what was received meanwhile was not
-// remembered.
+// remembered. The caller says in the state what kind of a run it is now.
 func (r *Run) activate() {
 	if r.state.Complete {
 		r.state.Complete = false
@@ -220,6 +225,7 @@ func (r *Run) Doubt(again bool) *Step {
 	if !doubtful {
 		return nil
 	}
+	r.repairs()
 	return r.Note()
 }
 
