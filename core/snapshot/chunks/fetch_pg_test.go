@@ -26,6 +26,23 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// counting is a reader that counts what comes.
+func counting(t *testing.T, db *pgtest.DB, came *atomic.Int64) *Reader {
+	t.Helper()
+	r := reading(t, db, "postgres")
+	r.Close()
+	config, err := pgconn.ParseConfig(db.DSN)
+	require.NoError(t, err)
+	dial := config.DialFunc
+	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		return counted{conn, came}, err
+	}
+	r.o.Source.Open = func(ctx context.Context) (*pgconn.PgConn, error) { return pgconn.ConnectConfig(ctx, config) }
+	require.NoError(t, r.connect(t.Context()))
+	return r
+}
+
 func (f *fetching) takes(n, bytes int) { f.rows, f.bytes = f.rows+n, f.bytes+n*bytes }
 
 func TestRowsOfAFetch(t *testing.T) {
@@ -54,19 +71,8 @@ func TestWideRows(t *testing.T) {
 		"create table mixed(id int primary key, v text)", "alter table mixed alter v set storage external",
 		"insert into mixed select i, repeat('x', case when i % 10 = 0 then "+strconv.Itoa(wide)+" else 10 end) from generate_series(1, "+strconv.Itoa(rows)+") i",
 		"create publication p for all tables")
-	r := reading(t, db, "postgres")
-	r.Close()
 	var came atomic.Int64
-	config, err := pgconn.ParseConfig(db.DSN)
-	require.NoError(t, err)
-	dial := config.DialFunc
-	config.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		return counted{conn, &came}, err
-	}
-	r.o.Source.Open = func(ctx context.Context) (*pgconn.PgConn, error) { return pgconn.ConnectConfig(ctx, config) }
-	require.NoError(t, r.connect(t.Context()))
-
+	r := counting(t, db, &came)
 	bounded := func(read incremental.Read) {
 		t.Helper()
 		held := 0

@@ -77,11 +77,19 @@ func TestCopyThatIsPutOff(t *testing.T) {
 	stored(t, r, step)
 	require.False(t, r.Holds(xid, changes))
 	require.Equal(t, Done, r.tables[0].status)
+}
 
-	r = New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Tables: []Table{{Member: m, Status: Pending}}}, Settings{}, now)
-	open()
-	require.True(t, r.Holds(xid, changes))
+// TestCopyThatMayHoldForEver where there is no limit.
+func TestCopyThatMayHoldForEver(t *testing.T) {
+	m := Member{OID: 8, Schema: "s", Name: "u", Identity: core.IdentityNothing}
+	r := New(State{Generation: 1, Kind: KindInitial, Floor: 1, Listed: true, Tables: []Table{{Member: m, Status: Pending}}}, Settings{}, epoch)
+	job, _ := r.Next()
+	r.Looked(Look{ID: job.ID, Found: true, Member: m})
+	job, _ = r.Next()
+	r.Copying(job.ID, Snapshot{Min: 20, Max: 25}, 100, nil)
+	changes := []core.Change{{Op: core.OpInsert, Relation: &core.Relation{OID: 8}}}
+	require.True(t, r.Holds(30, changes))
 	require.True(t, r.HoldDeadline().IsZero())
-	pass(1000 * time.Hour)
-	require.True(t, r.Holds(xid, changes), "0 has no bound")
+	r.At(epoch.Add(1000 * time.Hour))
+	require.True(t, r.Holds(30, changes))
 }
