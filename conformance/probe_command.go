@@ -155,6 +155,9 @@ func (p *commandProbe) ReadLog(ctx context.Context, stream string) ([]LogEntry, 
 		if line.Missing {
 			return nil, ErrNoLog
 		}
+		if len(line.Entry) == 0 {
+			return nil, fmt.Errorf(`log: line %d is neither {"entry": {...}} nor {"missing": true}`, i+1)
+		}
 		e := &sinkv1.LogEntry{}
 		if err := readJSON(line.Entry, e); err != nil {
 			return nil, fmt.Errorf("log: line %d is no entry: %w", i+1, err)
