@@ -28,7 +28,7 @@ var snpCases = []Case{
 	snp("SNP-002", "a run of ten rows, begun anew with seven", "a copy that failed is made again from scratch",
 		"first_for_table is ignored", 0, snpRedo, "S-903"),
 	snp("SNP-003", "between two attempts the stream inserts a row and updates another", "rows of the stream are newer than any copy",
-		"first_for_table empties the table", 0, snpStream, "S-902", "S-903"),
+		"first_for_table empties the table, the stream's rows too", 0, snpStream, "S-902", "S-903"),
 	snp("SNP-004", "one table begun anew while another is half done", "first_for_table is about one table",
 		"all tables of the run are cleared", 0, snpOther, "S-903"),
 	snp("SNP-005", "each chunk twice, an old one again", "a lost answer is asked for again",

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
@@ -64,6 +65,7 @@ func (s *session) conclude(sum *Summary) {
 		sum.Profiles = append(sum.Profiles, *counts[p])
 	}
 	sum.Why = s.missing(sum, visited)
+	sum.Begin = begin(sum.Results)
 	sum.Conformant = len(sum.Why) == 0
 	for _, c := range s.caps.GetCapabilities() {
 		if _, known := sinkv1.Capability_name[int32(c)]; !known {
@@ -73,6 +75,32 @@ func (s *session) conclude(sum *Summary) {
 	if bad > 0 {
 		sum.Exit = ExitFailures
 	}
+}
+
+// begin finds the rule that most failures break, and the first case that is about it: one
+// mistake makes many cases fail, and the first in the list is seldom the plainest.
+func begin(results []Result) string {
+	all, broken := 0, map[string]int{}
+	for i := range results {
+		if f := results[i].Failure; results[i].Verdict == Fail && !results[i].Known && f != nil {
+			all++
+			for _, rule := range f.Rules {
+				broken[rule]++
+			}
+		}
+	}
+	most := ""
+	for _, rule := range sortedKeys(broken) {
+		if broken[rule] > 1 && broken[rule] > broken[most] {
+			most = rule
+		}
+	}
+	for i := range results {
+		if f := results[i].Failure; most != "" && results[i].Verdict == Fail && f != nil && slices.Contains(f.Rules, most) {
+			return fmt.Sprintf("%s (usually: %s); %d of the %d failures break its rule %s", results[i].ID, f.Cause, broken[most], all, most)
+		}
+	}
+	return ""
 }
 
 // add counts a result, and reports whether it fails the run.

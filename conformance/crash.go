@@ -81,7 +81,8 @@ func (t *Trial) crash(label string, set func() *scene) {
 		}
 		return err
 	}
-	plan.Judge = func(_ context.Context, _ int) (side CrashSide, detail string, err error) {
+	plan.Judge = func(_ context.Context, n int) (side CrashSide, detail string, err error) {
+		t.did(fmt.Sprintf("struck (run %d)", n))
 		err = guard(func() { side, detail = t.judge(now) })
 		return side, detail, err
 	}

@@ -66,6 +66,12 @@ func (*Managed) Lifecycle() bool { return true }
 // Output is the last of what it printed.
 func (m *Managed) Output() string { return m.output.String() }
 
+// Printed is how many bytes it printed, OutputSince the last of those after so many.
+func (m *Managed) Printed() int64 { return m.output.Printed() }
+
+// OutputSince is told what Printed was.
+func (m *Managed) OutputSince(mark int64) string { return m.output.Since(mark) }
+
 // Ended says how the command ended; "" while it runs, or before it was started.
 func (m *Managed) Ended() string {
 	m.mu.Lock()

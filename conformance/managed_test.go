@@ -117,3 +117,15 @@ func TestHooks(t *testing.T) {
 	_, err = NewHooked(HookOptions{Address: "unix:/x", Start: say("start")})
 	require.Error(t, err)
 }
+
+func TestOutputSinceAMark(t *testing.T) {
+	var o output
+	fmt.Fprint(&o, "before")
+	mark := o.Printed()
+	require.Empty(t, o.Since(mark))
+	fmt.Fprint(&o, "meanwhile")
+	require.Equal(t, "meanwhile", o.Since(mark))
+	fmt.Fprint(&o, strings.Repeat("x", outputMax))
+	require.Equal(t, "..."+strings.Repeat("x", outputMax), o.Since(mark))
+	require.Empty(t, o.Since(o.Printed()))
+}

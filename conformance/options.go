@@ -99,6 +99,9 @@ type Summary struct {
 	// at least. Why says what is missing, where it is false.
 	Conformant bool     `json:"conformant"`
 	Why        []string `json:"why,omitempty"`
+	// Begin says which of several failures to look at first: one that breaks the rule which
+	// most of them break. Empty where there is no such rule.
+	Begin string `json:"begin,omitempty"`
 	// Exhaustive: every crash point was visited.
 	Exhaustive bool `json:"exhaustive"`
 	// Notes are remarks on the whole: capabilities that we do not know, say.

@@ -11,6 +11,7 @@ type output struct {
 	mu   sync.Mutex
 	kept []byte
 	lost bool
+	all  int64
 }
 
 // Write keeps the end of p; it never fails.
@@ -18,6 +19,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := len(p)
+	o.all += int64(n)
 	if len(p) > outputMax {
 		p, o.lost = p[len(p)-outputMax:], true
 	}
@@ -26,6 +28,23 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	o.kept = append(o.kept, p...)
 	return n, nil
+}
+
+// Printed is how many bytes there were.
+func (o *output) Printed() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all
+}
+
+// Since is what was kept of what came after so many bytes.
+func (o *output) Since(mark int64) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if from := int64(len(o.kept)) - (o.all - mark); from >= 0 {
+		return string(o.kept[from:])
+	}
+	return "..." + string(o.kept)
 }
 
 // String is what was kept; "..." stands for what came before.

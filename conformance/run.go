@@ -103,7 +103,7 @@ func (s *session) caseSeed(c *Case) uint64 {
 // try runs one case to its result.
 func (s *session) try(ctx context.Context, c *Case) Result {
 	r := Result{ID: c.ID, Level: c.Level, Profile: c.Profile, Title: c.Title, Seed: s.seed, Reproduce: s.reproduce(c)}
-	start := time.Now()
+	start, mark := time.Now(), s.printed()
 	if kind, why := s.why(c); kind != "" {
 		r.Verdict, r.Skip, r.Why = Skip, kind, why
 		return r
@@ -118,12 +118,32 @@ func (s *session) try(ctx context.Context, c *Case) Result {
 		r.Verdict = Warn
 	}
 	if r.Verdict == Fail || r.Verdict == Broken || r.Verdict == Warn {
-		r.Output = s.o.Target.Output()
+		r.Output = s.outputSince(mark)
 	}
 	s.known(&r)
 	r.Duration = time.Since(start)
 	s.tire(&r)
 	return r
+}
+
+// speaker is a target whose output can be told apart by case.
+type speaker interface {
+	Printed() int64
+	OutputSince(mark int64) string
+}
+
+func (s *session) printed() int64 {
+	if t, ok := s.o.Target.(speaker); ok {
+		return t.Printed()
+	}
+	return 0
+}
+
+func (s *session) outputSince(mark int64) string {
+	if t, ok := s.o.Target.(speaker); ok {
+		return t.OutputSince(mark)
+	}
+	return s.o.Target.Output()
 }
 
 // hungMax is how many cases in a row may wait in vain. Each of a hundred would otherwise wait

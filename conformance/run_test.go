@@ -53,6 +53,22 @@ func TestAFailureSaysWhat(t *testing.T) {
 	require.Equal(t, conformance.Pass, sum.Results[1].Verdict)
 }
 
+// TestOfManyFailuresOneIsNamedToBeginWith: one mistake fails many cases, and CKP-006, the
+// first of them, is about something else.
+func TestOfManyFailuresOneIsNamedToBeginWith(t *testing.T) {
+	o := quick(t, badsinks.Full(), badsinks.NoReplaySkip)
+	o.Run = []string{"CKP-006", "IDM-002", "IDM-003", "IDM-008"}
+	sum, err := conformance.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, "IDM-002 (usually: upserts without a look at the position); 3 of the 4 failures break its rule S-106", sum.Begin)
+
+	o.Run = []string{"CKP-006"}
+	sum, err = conformance.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.Equal(t, conformance.ExitFailures, sum.Exit)
+	require.Empty(t, sum.Begin)
+}
+
 func TestRowsAreShownAsHashes(t *testing.T) {
 	for _, show := range []bool{false, true} {
 		o := quick(t, badsinks.Full(), badsinks.EmptyIsNull)

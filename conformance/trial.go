@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
 )
 
@@ -96,6 +98,9 @@ func (t *Trial) did(what string) {
 func (t *Trial) step(s Step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if n := len(t.result.Steps); n > 0 && s.Code == codes.Unavailable.String() && t.result.Steps[n-1].What == s.What && t.result.Steps[n-1].Code == s.Code {
+		return // one of many while a sink starts
+	}
 	if len(t.result.Steps) >= stepsMax {
 		t.result.Steps = slices.Delete(t.result.Steps, 0, 1)
 	}

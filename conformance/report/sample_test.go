@@ -14,7 +14,7 @@ func sample() *conformance.Summary {
 	}
 	results := []conformance.Result{pass("CAP-001", "capabilities are asked first, three times"), pass("CKP-001", "a stream that was never seen")}
 	replay := pass("IDM-002", "insert, delete, and the insert again")
-	replay.Verdict, replay.Output = conformance.Fail, "listening on unix:/tmp/s\n<script>alert(1)</script> \x1b[31mred\x00\n"
+	replay.Verdict, replay.Output = conformance.Fail, "listening on unix:/tmp/s\nlistening on unix:/tmp/s\n<script>alert(1)</script> \x1b[31mred\x00\n"
 	replay.Reproduce = "replicant-sidecar conformance run --run IDM-002 --seed 7 -- python3 sink.py"
 	replay.Failure = &conformance.Failure{
 		What:  "rows differ after the insert came again",
@@ -51,6 +51,7 @@ func sample() *conformance.Summary {
 	known.Verdict, known.Known, known.Failure = conformance.Fail, true, &conformance.Failure{What: "no answer within 5 s"}
 	results = append(results, replay, whole, torn, skipped, impossible, broken, warned, known)
 	return &conformance.Summary{
+		Begin: "IDM-002 (usually: <no skip>); 2 of the 2 failures break its rule S-106",
 		Sink: conformance.SinkInfo{
 			Name: "my <sink>", Version: "1.0", Kind: "state_mirror", Capabilities: []string{"CHECKPOINT", "TRANSACTION", "BATCH"},
 			Fencing: []string{"STORED"}, Unsupported: []string{"MESSAGE", "TWO_PHASE"},

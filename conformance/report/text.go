@@ -134,6 +134,9 @@ func (t *Terminal) Summary(s *conformance.Summary) {
 	for _, w := range s.Why {
 		fmt.Fprintf(t.W, "not conformant: %s\n", clip(w))
 	}
+	if s.Begin != "" {
+		fmt.Fprintf(t.W, "begin with %s\n", s.Begin)
+	}
 	c := count(s)
 	mark := "FAIL"
 	if s.Conformant {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +89,9 @@ func diffText(d *conformance.TableDiff) string {
 	return strings.Join(lines, "\n")
 }
 
+// tailLines are the last lines, each once where it is repeated: a sink that was killed forty
+// times says forty times that it listens.
 func tailLines(text string, n int) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := slices.Compact(strings.Split(strings.TrimSpace(text), "\n"))
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
