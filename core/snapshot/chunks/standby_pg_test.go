@@ -86,32 +86,6 @@ func newStandby(t *testing.T) *standby {
 // stream reads the slot as the sidecar does, and notes where commits end.
 func (s *standby) stream(t *testing.T) {
 	t.Helper()
-	s.stream(t)
-	var pid, system string
-	require.Eventually(t, func() bool {
-		return s.db.Conn(t).QueryRow(t.Context(), `select active_pid::text, (select system_identifier::text from pg_control_system())
- from pg_replication_slots where slot_name = 's' and active`).Scan(&pid, &system) == nil
-	}, patience, 20*time.Millisecond)
-	s.options = chunks.Options{
-		Source: snapshot.Source{
-			Open:     func(ctx context.Context) (*pgconn.PgConn, error) { return pgconn.Connect(ctx, s.db.DSN) },
-			Classify: func(_ context.Context, err error) error { return err },
-		},
-		Publications: []string{"p"}, SystemIdentifier: system, Timeline: 1,
-		Standby:  &chunks.Standby{Slot: "s"},
-		Describe: func(context.Context, *core.Relation) {},
-	}
-	_, err = fmt.Sscan(pid, &s.options.Standby.PID)
-	require.NoError(t, err)
-	found, err := s.reader(t).Do(t.Context(), incremental.Job{Kind: incremental.JobList}, nil)
-	require.NoError(t, err)
-	s.table = found.Members[0]
-	return s
-}
-
-// stream reads the slot as the sidecar does, and notes where commits end.
-func (s *standby) stream(t *testing.T) {
-	t.Helper()
 	stream, err := pgconn.Connect(t.Context(), s.db.ReplicationDSN())
 	require.NoError(t, err)
 	read := make(chan struct{})
@@ -136,12 +110,6 @@ func (s *standby) stream(t *testing.T) {
 		}
 	}()
 	require.NoError(t, flushed)
-}
-
-// stream reads from the slot, so that it is in use, and notes where commits end.
-func (s *standby) stream(t *testing.T) {
-	t.Helper()
-
 }
 
 func (s *standby) reader(t *testing.T) *chunks.Reader {
