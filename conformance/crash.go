@@ -82,7 +82,11 @@ func (t *Trial) crash(label string, set func() *scene) {
 		return err
 	}
 	plan.Judge = func(_ context.Context, n int) (side CrashSide, detail string, err error) {
-		t.did(fmt.Sprintf("struck (run %d)", n))
+		if t.of.Needs&NeedProxy != 0 {
+			t.did(fmt.Sprintf("the store was cut off (run %d)", n))
+		} else {
+			t.did(fmt.Sprintf("the sink was killed (run %d)", n))
+		}
 		err = guard(func() { side, detail = t.judge(now) })
 		return side, detail, err
 	}

@@ -21,7 +21,7 @@ func (t *Terminal) failure(r *conformance.Result) {
 	w := word(r)
 	fmt.Fprintf(t.W, "\n%s %s  %s  (%s, %s)\n", t.paint(w, w), r.ID, r.Title, r.Profile, r.Level)
 	say := func(name, text string) {
-		if text = strings.TrimSpace(text); text != "" {
+		if text = strings.TrimRight(text, " \n"); text != "" {
 			fmt.Fprintf(t.W, "  %-9s %s\n", name, strings.ReplaceAll(text, "\n", "\n            "))
 		}
 	}
@@ -44,7 +44,7 @@ func (t *Terminal) failure(r *conformance.Result) {
 			}
 		}
 	}
-	say("calls", stepsText(r.Steps))
+	say("calls", stepsText(r.Steps)) // times stand under each other
 	say("printed", tailLines(plain(r.Output), outputShown))
 	say("again", r.Reproduce)
 }
