@@ -13,6 +13,7 @@ import (
 type copyWatch struct {
 	session *session
 	xmin    uint64
+	lone    bool // the session that made the slot is gone
 }
 
 // run ends the copy with the first thing that is wrong, or when ctx is done. Questions are
@@ -39,8 +40,11 @@ func (w *copyWatch) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.conn.Check(ctx); err != nil {
-		return err
+	if err := s.conn.Check(ctx); err != nil && !w.lone {
+		// The readers have adopted its snapshot and hold it themselves; the stream begins on
+		// another connection, at the same point.
+		w.lone = true
+		p.log.Warn("the connection that made the slot is lost; the copy goes on under its snapshot", "reason", err.Error())
 	}
 	switch {
 	case !slot.Present:

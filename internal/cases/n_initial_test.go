@@ -47,7 +47,6 @@ func (p *pause) release() { p.once.Do(func() { close(p.gate) }) }
 func (s *scene) halfway(table string, w way) (*road, *pause) {
 	s.Helper()
 	p := newPause()
-	s.Cleanup(p.release)
 	adjust := w.adjust
 	w.route, w.waits, w.wrap = inProcess, true, p.at(table)
 	w.adjust = func(o *pipeline.Options) {
@@ -58,6 +57,7 @@ func (s *scene) halfway(table string, w way) (*road, *pause) {
 		}
 	}
 	r := s.road(w)
+	s.Cleanup(p.release) // before the end of the road is waited for
 	select {
 	case <-p.reached:
 	case <-r.ended:
