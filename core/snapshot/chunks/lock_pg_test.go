@@ -136,6 +136,44 @@ func TestLockComesBeforeTheSnapshot(t *testing.T) {
 	})
 }
 
+// TestRewriteWaitsForTheRows: between the snapshot and the rows, and between the rows and the end
+// of the chunk, the table is not rewritten either; then it is.
+func TestRewriteWaitsForTheRows(t *testing.T) {
+	db := pgtest.Shared(t, 17).Database(t)
+	db.Exec(t, "create table a(id int primary key, v text)", "insert into a select i, 'x' from generate_series(1, 20) i",
+		"create table b(v text)", "insert into b select 'x' from generate_series(1, 20) i", "create publication p for table a, b")
+	role := columnReader(t, db, "id, v) on a", "v) on b")
+	for name, user := range map[string]string{"columns": role, "all": "postgres"} {
+		t.Run(name, func(t *testing.T) {
+			r := reading(t, db, user)
+			a, b := published(t, r, "a"), published(t, r, "b")
+			var over <-chan error
+			r.o.Describe = func(_ context.Context, relation *core.Relation) {
+				_, over = begins(t, db, "alter table "+relation.Name+" alter v type varchar(7) using v || 'z'")
+			}
+			found, err := r.Do(t.Context(), incremental.Job{Kind: incremental.JobChunk, Table: a, Rows: 100, Bytes: 1 << 20}, nil)
+			require.NoError(t, err)
+			require.NoError(t, <-over)
+			require.Len(t, found.Read.Rows, 20, "F4")
+
+			rows := 0
+			found, err = r.Do(t.Context(), incremental.Job{Kind: incremental.JobCopy, Table: b, Rows: 5, Bytes: 1 << 20}, func(_ context.Context, piece Result) error {
+				rows += len(piece.Read.Rows)
+				select {
+				case err := <-over:
+					require.Fail(t, "the table was rewritten", "%v", err)
+				default:
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.NoError(t, <-over)
+			require.Equal(t, 20, rows+len(found.Read.Rows))
+			db.Exec(t, "alter table a alter v type text using left(v, 1)", "alter table b alter v type text using left(v, 1)")
+		})
+	}
+}
+
 // TestLockOfAnAlteredTable: a statement that must be made anew takes its snapshot too early,
 // and that is noticed; another table of the name is no table.
 func TestLockOfAnAlteredTable(t *testing.T) {
