@@ -23,6 +23,7 @@ type Catalog struct {
 	main    session
 	types   session
 	known   map[uint32]typeFacts // guarded by types' turn
+	visible uint32               // the transaction that was last seen to be; guarded by types' turn
 	locked  string               // the slot whose lock main holds; guarded by main's turn
 }
 

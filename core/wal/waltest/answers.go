@@ -37,7 +37,7 @@ func (s State) rows(query string) ([][]string, bool) {
 		return [][]string{{s.WALEnd}}, true
 	case has("pg_try_advisory_lock"), has("pg_advisory_unlock"):
 		return [][]string{{"t"}}, true
-	case has("pg_type"), has("pg_index"), strings.HasPrefix(query, "SET "):
+	case has("pg_type"), has("pg_index"), has("pg_locks"), strings.HasPrefix(query, "SET "):
 		return nil, true
 	}
 	return nil, query == "-- ping"
