@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,14 +17,15 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
-// TestMain makes this binary the sink itself where it is told a destination, so that the suite
-// can kill it.
-func TestMain(m *testing.M) {
-	if os.Getenv(dsnVariable) != "" {
-		main()
-		return
-	}
-	pgtest.Main(m, pgtest.NoLeaks())
+func TestMain(m *testing.M) { pgtest.Main(m, pgtest.NoLeaks()) }
+
+// program builds the sink: what is killed is a program, as its users run it.
+func program(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "postgres-sink")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	return path
 }
 
 // TestConformance: core and every profile that the sink advertises, killed at each of its
@@ -39,7 +42,7 @@ func TestConformance(t *testing.T) {
 	launcher := crashpoint.NewLauncher(conformance.PlainLauncher())
 	dsn := dsnVariable + "=postgres://postgres@" + proxy.Addr() + "/" + db.Name + "?sslmode=disable"
 	target, err := conformance.NewManaged(conformance.ManagedOptions{
-		Args: []string{os.Args[0]}, Env: append(os.Environ(), dsn), Launcher: launcher,
+		Args: []string{program(t)}, Env: append(os.Environ(), dsn), Launcher: launcher,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, target.Close()) })
