@@ -121,3 +121,38 @@ func addedUnderAWriter(t *testing.T, r *running, db *pgtest.DB, sink *sinktest.M
 	completedTimes(t, r, sink, 2)
 	alike(t, r, db, sink, "b")
 }
+
+// TestIncrementalCopyOverAPromotion: the standby is started again in the middle of the copy,
+// and promoted later; the copy goes on where it was, from what is the primary then.
+func TestIncrementalCopyOverAPromotion(t *testing.T) {
+	db := pgtest.Own(t, 17, pgembed.Options{}).Database(t)
+	db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
+		"insert into a select i, 0, repeat('x', 3000) from generate_series(1, 1000) i", "create publication p for table a")
+	from := replica(t, db)
+	sink := sinktest.NewMemory()
+	open := gated(sink, 2)
+	o := beside(from, sink)
+	o.Copy.ChunkRows = 10
+	r := start(t, o)
+	helped(t, r, db)
+	more := func() {
+		t.Helper()
+		units := countRows(sink, 0)
+		require.Eventually(t, func() bool { return countRows(sink, 0) > units+1 }, 30*time.Second, 5*time.Millisecond, "%s", r.Status().Reason)
+		require.Zero(t, completions(sink))
+	}
+	more()
+	require.NoError(t, from.Server.Stop())
+	db.Exec(t, "update a set n = 1 where id % 3 = 0", "update a set id = id + 10000 where id % 7 = 0")
+	require.NoError(t, from.Server.Restart(t.Context()))
+	more()
+	require.NoError(t, db.Server.Stop())
+	from.Exec(t, "select pg_promote()", "update a set n = 2 where id % 5 = 0", "update a set id = id + 20000 where id % 11 = 0")
+	halted(t, r, core.HaltTimelineChanged)
+	require.Zero(t, completions(sink))
+	o.AcceptTimeline = 2
+	open()
+	again := start(t, o)
+	copied(t, again, sink)
+	alike(t, again, from, sink, "a")
+}
