@@ -40,6 +40,8 @@ var casesSink = []window{
 	{"S7", 0, "SC, S SIGSTOP and B call.before@3", exact + " FENCE", frozenBefore(3)},
 	{"S8", 0, "DB, S SIGSTOP of the backend at COMMIT", exact, commitFrozen},
 	{"S9", 0, "DB, X ENOSPC from a write on", exact + " nothing confirmed", sinkDiskFull},
+	{"S9", 0, "DB, X ENOSPC in an initial copy", "the copy goes on, " + whole, copyDiskFull("initial")},
+	{"S9", 0, "DB, X ENOSPC in a copy beside the stream", goesOn, copyDiskFull("incremental")},
 	{"S10", 1, "SK, wrong_lsn@1", "HALT(sink_contract) twice, then " + exact, breach("wrong_lsn", 1, core.HaltSinkContract)},
 	{"S10", 1, "SK, wrong_lsn@3", "HALT(sink_contract) twice, then " + exact, breach("wrong_lsn", 3, core.HaltSinkContract)},
 	{"S10", 2, "SK, refuse@1", "HALT(sink_rejected) twice, then " + exact, breach("refuse", 1, core.HaltSinkRejected)},

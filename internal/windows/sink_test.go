@@ -289,3 +289,43 @@ func sinkDiskFull(s *scene) {
 	s.write()
 	s.judge(0, 0)
 }
+
+// copyDiskFull is sinkDiskFull under a copy, of either kind: it goes on with the unit that
+// was refused, once there is room.
+func copyDiskFull(kind string) func(*scene) {
+	return func(s *scene) {
+		s.long(2 * limit)
+		server, supervised := s.underEye()
+		s.sink = s.database(server)
+		if kind == "initial" {
+			s.copies()
+		} else {
+			s.beside()
+		}
+		run := supervised()
+		s.startSink("")
+		run.Arm(crash.Shot{Classes: crash.Write | crash.Resize, Select: func(p crash.Process) bool {
+			return strings.Contains(p.Title(), " sink ")
+		}, At: 20, Action: crash.DiskStaysFull})
+		sidecar := s.startSidecar("")
+		select {
+		case <-run.Hit():
+		case <-s.ctx.Done():
+			require.FailNow(s.T, "nothing was written")
+		}
+		hit := run.Last()
+		s.seen("%s of %d: ENOSPC", hit.Syscall, hit.PID)
+		s.write()
+		time.Sleep(time.Second) // some tries
+		require.False(s.T, s.there(s.tx))
+		require.Empty(s.T, sidecar.halt())
+		run.Arm(crash.Shot{})
+		if kind == "initial" {
+			require.Equal(s.T, 1, runs(s.copied()), "the copy began anew")
+			return
+		}
+		s.complete(sidecar)
+		s.write()
+		s.same()
+	}
+}
