@@ -23,7 +23,7 @@ func with(capabilities ...core.Capability) *sinktest.Memory {
 
 func journalEnds(t *testing.T, sink *sinktest.Memory, want ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(sink.Journal()) >= len(want) }, 20*time.Second, 2*time.Millisecond, "%v", sink.Journal())
+	require.Eventually(t, func() bool { return len(sink.Journal()) >= len(want) }, patience, 2*time.Millisecond, "%v", sink.Journal())
 	require.Equal(t, want, sink.Journal())
 }
 
@@ -136,7 +136,7 @@ func TestAcceptanceIsForThePast(t *testing.T) {
 	require.Regexp(t, `level=WARN .* is accepted" relation=public\.t change=columns_dropped`, log.String())
 	require.NotContains(t, log.String(), secret)
 	db.Exec(t, "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '"+o.Source.Slot+"'")
-	require.Eventually(t, func() bool { return accepted.Status().Sessions > 1 }, 20*time.Second, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return accepted.Status().Sessions > 1 }, patience, 2*time.Millisecond)
 	db.Exec(t, "alter table u drop v", "insert into u values (2)")
 	h, ok := core.AsHalt(accepted.wait(t))
 	require.True(t, ok)
@@ -171,7 +171,7 @@ func TestDrainIsCleanAHundredTimes(t *testing.T) {
 		r.streaming(t)
 		if n%2 == 0 {
 			db.Exec(t, fmt.Sprintf("insert into t values (%d)", n))
-			require.True(t, sink.WaitFor(10*time.Second, func(l []sinktest.Transaction) bool { return len(l) == n/2+1 }))
+			require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == n/2+1 }))
 		}
 		r.Drain()
 		require.NoError(t, r.wait(t), "stop %d", n)

@@ -39,11 +39,11 @@ func TestKeyOfATableThatWasJustMade(t *testing.T) {
 			_, err := maker.Exec(t.Context(), fmt.Sprintf("begin; create table made%d(id int primary key); insert into made%d values (1); commit", n, n))
 			over <- err
 		}()
-		require.Eventually(t, held, 20*time.Second, time.Millisecond)
-		require.Eventually(t, asked, 20*time.Second, time.Millisecond)
+		require.Eventually(t, held, patience, time.Millisecond)
+		require.Eventually(t, asked, patience, time.Millisecond)
 		db.Exec(t, release...)
 		require.NoError(t, <-over)
-		require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == n+1 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == n+1 }))
 		relation := sink.Transactions()[n].Changes[0].Relation
 		if relation.Columns[0].PrimaryKeyPosition == 1 {
 			return

@@ -49,7 +49,7 @@ func leavesNothing(t *testing.T, db *pgtest.DB, o pipeline.Options) {
 		require.NoError(t, conn.QueryRow(t.Context(), "select count(*) from pg_stat_activity where application_name = $1", o.Source.ApplicationName).Scan(&sessions))
 		require.NoError(t, conn.QueryRow(t.Context(), "select count(*) from pg_replication_slots where slot_name = $1 and active", o.Source.Slot).Scan(&busy))
 		return sessions == 0 && busy == 0
-	}, 10*time.Second, 5*time.Millisecond, "connections or the slot are still held")
+	}, patience, 5*time.Millisecond, "connections or the slot are still held")
 }
 
 func TestSourceFaults(t *testing.T) {
@@ -147,17 +147,17 @@ func TestStandby(t *testing.T) {
 		first.streaming(t)
 		epoch := sink.Stored().Epoch
 		second := start(t, o)
-		require.Eventually(t, func() bool { return second.Status().State == pipeline.StateStandby }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return second.Status().State == pipeline.StateStandby }, patience, 5*time.Millisecond)
 		require.NotZero(t, second.Status().StandbyHolder)
 		db.Exec(t, "insert into t values (1,'a')")
-		require.True(t, sink.WaitFor(10*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
 		require.Equal(t, epoch, sink.Stored().Epoch, "a standby must not claim")
 		first.cancel()
 		require.ErrorIs(t, first.wait(t), pipeline.ErrAbort)
 		second.streaming(t)
 		require.Equal(t, epoch+1, sink.Stored().Epoch)
 		db.Exec(t, "insert into t values (2,'b')")
-		require.True(t, sink.WaitFor(10*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 2 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 2 }))
 	})
 }
 
@@ -200,7 +200,7 @@ func TestSinkBreaches(t *testing.T) {
 			require.Eventually(t, func() bool {
 				state := r.Status().State
 				return state == pipeline.StateStreaming || state == pipeline.StateHalted
-			}, 20*time.Second, time.Millisecond)
+			}, patience, time.Millisecond)
 			base := sink.Stored().Position
 			db.Exec(t, "truncate t", "insert into t select i, repeat('"+secret+"', 400) from generate_series(1,3) i")
 			err := r.wait(t)

@@ -25,7 +25,7 @@ func TestRowThatEntersTheFilter(t *testing.T) {
 		r := start(t, options(db, slot(db), sink))
 		r.streaming(t)
 		db.Exec(t, "insert into t values (1, 'y', repeat('z', 10000))", "update t set s = 'x'")
-		require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
 		change := sink.Transactions()[0].Changes[0]
 		require.Equal(t, core.OpInsert, change.Op)
 		require.Equal(t, "ttu", string(change.New.Kinds()))
@@ -65,7 +65,7 @@ func TestShapeChangedOverAReconnect(t *testing.T) {
 	r := start(t, o)
 	r.streaming(t)
 	db.Exec(t, "insert into t values (1, 'a')")
-	require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
+	require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
 	db.Exec(t, "alter table t drop v",
 		"select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '"+o.Source.Slot+"'",
 		"insert into t values (2)")
@@ -145,7 +145,7 @@ func TestLargeTransactionStoredBetweenReadAndClaim(t *testing.T) {
 	again := start(t, o)
 	again.streaming(t)
 	db.Exec(t, "insert into t values (0, 'after')")
-	require.True(t, memory.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 2 }), again.Status().Reason)
+	require.True(t, memory.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 2 }), again.Status().Reason)
 	require.Len(t, memory.Transactions(), 2)
 }
 

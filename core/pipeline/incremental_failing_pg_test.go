@@ -42,7 +42,7 @@ func TestCopyThatCannotRead(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c := r.Status().Copy
 		return c != nil && c.Failing != ""
-	}, 30*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	require.Empty(t, sink.Rows("public", "a"))
 	db.Exec(t, "alter role "+role+" connection limit 10")
 	copied(t, r, sink)

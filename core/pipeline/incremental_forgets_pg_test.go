@@ -40,7 +40,7 @@ func TestAddedTableBeginsTheStreamAnew(t *testing.T) {
 				require.Eventually(t, func() bool {
 					db.Exec(t, "update a set v = v || 'x' where id = 1") // an idle stream would come to a position only now and then
 					return done()
-				}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+				}, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 			}
 			moving(func() bool { return completions(sink) == 1 })
 			require.EqualValues(t, 2, r.Status().Sessions, "a table may have come between the slot and the first look")

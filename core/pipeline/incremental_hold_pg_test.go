@@ -39,14 +39,14 @@ func TestCopyThatHoldsTheStream(t *testing.T) {
 	waiting := func(words string) func() bool {
 		return func() bool { c := r.Status().Copy; return c != nil && strings.Contains(c.Waiting, words) }
 	}
-	require.Eventually(t, waiting("the stream waits for the copy of public.b"), 30*time.Second, 5*time.Millisecond)
-	require.Eventually(t, waiting("public.b, which has no key, was put off"), 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, waiting("the stream waits for the copy of public.b"), patience, 5*time.Millisecond)
+	require.Eventually(t, waiting("public.b, which has no key, was put off"), patience, 5*time.Millisecond)
 	db.Exec(t, "insert into a values (1)")
-	require.Eventually(t, func() bool { return len(held(sink, "a")) == 1 }, 30*time.Second, 5*time.Millisecond, "the stream stands still")
+	require.Eventually(t, func() bool { return len(held(sink, "a")) == 1 }, patience, 5*time.Millisecond, "the stream stands still")
 	require.NotEqual(t, "done", tableState(r, "b"))
 	slow.Store(false)
 	copied(t, r, sink)
-	require.Eventually(t, func() bool { return r.Status().Copy.Waiting == "" }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return r.Status().Copy.Waiting == "" }, patience, 5*time.Millisecond)
 	db.Exec(t, "insert into b values ('behind')")
 	alike(t, r, db, sink, "a", "b")
 }

@@ -89,6 +89,6 @@ func TestRedeliveredKeyChange(t *testing.T) {
 	db.Exec(t, "do $$ begin delete from a where id = 2; update a set id = 2 where id = 1; end $$")
 	require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
 	again := start(t, o)
-	require.True(t, sink.WaitFor(10*time.Second, func(all []sinktest.Transaction) bool { return len(all) == 2 }), "it comes twice")
+	require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 2 }), "it comes twice")
 	alike(t, again, db, sink, "a")
 }

@@ -29,7 +29,7 @@ func copied(t *testing.T, r *running, sink interface{ SnapshotUnits() []core.Sna
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(sink.SnapshotUnits(), func(u core.SnapshotUnit) bool { return u.BackfillComplete })
-	}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+	}, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 
 // on17 is for tests of which every major would take too long.

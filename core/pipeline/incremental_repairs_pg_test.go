@@ -25,7 +25,7 @@ func deliversTwice(t *testing.T, db *pgtest.DB, o pipeline.Options, sink *sinkte
 	r := start(t, o)
 	r.streaming(t)
 	db.Exec(t, "insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))")
-	require.True(t, sink.WaitFor(30*time.Second, func(all []sinktest.Transaction) bool { return len(all) == 1 }))
+	require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 1 }))
 	lost := make(chan struct{})
 	sink.After = func(core.Call, core.LSN) error {
 		sink.After = nil
@@ -64,9 +64,9 @@ func TestRedeliveredKeyChangeOutsideSnapshots(t *testing.T) {
 			db, o, sink := outsideSnapshots(t, kind)
 			deliversTwice(t, db, o, sink)
 			r := start(t, o)
-			require.True(t, sink.WaitFor(30*time.Second, func(all []sinktest.Transaction) bool { return len(all) == 3 }), "it comes twice")
+			require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 3 }), "it comes twice")
 			whole := func() bool { return slices.Equal(rowsOf(there(t, db, "a")), rowsOf(held(sink, "a"))) }
-			require.Eventually(t, whole, 30*time.Second, 10*time.Millisecond, "the column is lost: %s", r.Status().Reason)
+			require.Eventually(t, whole, patience, 10*time.Millisecond, "the column is lost: %s", r.Status().Reason)
 			copied(t, r, sink)
 			for _, u := range sink.SnapshotUnits() {
 				require.True(t, u.Relation == nil || u.Relation.Name == "a", "nothing is copied")
@@ -80,7 +80,7 @@ func TestRedeliveredKeyChangeOutsideSnapshots(t *testing.T) {
 			r = start(t, o)
 			r.streaming(t)
 			db.Exec(t, "insert into b values (2)")
-			require.Eventually(t, func() bool { return len(held(sink, "b")) > 0 }, 30*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return len(held(sink, "b")) > 0 }, patience, 10*time.Millisecond)
 			require.Equal(t, []string{"id=t2"}, held(sink, "b"), "rows of before are not copied")
 		})
 	}
@@ -98,7 +98,7 @@ func TestKeyChangeWithoutAnAnswer(t *testing.T) {
 				r.streaming(t)
 				db.Exec(t, "insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))")
 				alikeRows := func() bool { return slices.Equal(rowsOf(there(t, db, "a")), rowsOf(held(sink, "a"))) }
-				require.Eventually(t, alikeRows, 30*time.Second, 10*time.Millisecond)
+				require.Eventually(t, alikeRows, patience, 10*time.Millisecond)
 				lost := false
 				sink.After = func(core.Call, core.LSN) error {
 					if lost {
@@ -108,7 +108,7 @@ func TestKeyChangeWithoutAnAnswer(t *testing.T) {
 					return &core.SinkError{Class: core.ClassAway, Call: "HandleTransaction", Code: "lost"}
 				}
 				db.Exec(t, movedInto, "insert into a values (7, 0, 'behind')")
-				require.Eventually(t, alikeRows, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+				require.Eventually(t, alikeRows, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 			})
 		}
 	}
@@ -152,7 +152,7 @@ func cutShort(t *testing.T, first checkpoint.Snapshot) {
 	require.NotEqual(t, rowsOf(there(t, db, "a")), rowsOf(held(sink, "a")))
 	sink.BeforeSnapshot = nil
 	r = start(t, o)
-	require.Eventually(t, func() bool { return slices.Equal(rowsOf(there(t, db, "a")), rowsOf(held(sink, "a"))) }, 30*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return slices.Equal(rowsOf(there(t, db, "a")), rowsOf(held(sink, "a"))) }, patience, 10*time.Millisecond,
 		"%s", r.Status().Reason)
 }
 
@@ -169,6 +169,6 @@ func TestRepairWithoutRights(t *testing.T) {
 	db.Exec(t, "insert into a values (5, 0, 'on')")
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(held(sink, "a"), func(row string) bool { return strings.Contains(row, "id=t5") })
-	}, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+	}, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 	require.Empty(t, sink.SnapshotUnits())
 }

@@ -79,6 +79,6 @@ func TestIncrementalCopyWithColumnRights(t *testing.T) {
 				have[string(row.Values["v"].Text)] = string(row.Values["v"].Text)
 			}
 			return fmt.Sprint(want) == fmt.Sprint(have)
-		}, 30*time.Second, 50*time.Millisecond, "%s", r.Status().Reason)
+		}, patience, 50*time.Millisecond, "%s", r.Status().Reason)
 	})
 }

@@ -33,7 +33,7 @@ func helped(t *testing.T, r *running, primary *pgtest.DB) {
 		var kept bool
 		err := primary.Conn(t).QueryRow(t.Context(), "select catalog_xmin is not null from pg_replication_slots where slot_name = 'standby'").Scan(&kept)
 		return err == nil && kept && r.Status().State == pipeline.StateStreaming
-	}, 30*time.Second, 50*time.Millisecond, "%s", r.Status().Reason)
+	}, patience, 50*time.Millisecond, "%s", r.Status().Reason)
 }
 
 // TestIncrementalCopyFromAStandby: stream and chunks come from a standby, under load at the
@@ -71,11 +71,11 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 			var begun bool
 			err := db.Conn(t).QueryRow(t.Context(), "select exists (select from a where n > 0)").Scan(&begun)
 			return err == nil && begun
-		}, 20*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		close(loaded)
 		for range 2 {
 			units := len(sink.SnapshotUnits())
-			require.Eventually(t, func() bool { return len(sink.SnapshotUnits()) > units+3 || completions(sink) > 0 }, 30*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return len(sink.SnapshotUnits()) > units+3 || completions(sink) > 0 }, patience, 5*time.Millisecond)
 			r.cancel()
 			require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
 			r = start(t, o)
@@ -112,7 +112,7 @@ func addedUnderAWriter(t *testing.T, r *running, db *pgtest.DB, sink *sinktest.M
 	require.Eventually(t, func() bool {
 		c := r.Status().Copy
 		return strings.Contains(strings.Join(held(sink, "b"), " "), "40") && c != nil && strings.Contains(c.Waiting, "public.b")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	for _, u := range sink.SnapshotUnits() {
 		require.False(t, u.Relation != nil && u.Relation.Name == "b", "a writer of b is open")
 	}
@@ -138,7 +138,7 @@ func TestIncrementalCopyOverAPromotion(t *testing.T) {
 	more := func() {
 		t.Helper()
 		units := countRows(sink, 0)
-		require.Eventually(t, func() bool { return countRows(sink, 0) > units+1 }, 30*time.Second, 5*time.Millisecond, "%s", r.Status().Reason)
+		require.Eventually(t, func() bool { return countRows(sink, 0) > units+1 }, patience, 5*time.Millisecond, "%s", r.Status().Reason)
 		require.Zero(t, completions(sink))
 	}
 	more()

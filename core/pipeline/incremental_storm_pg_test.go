@@ -90,7 +90,7 @@ func TestN16KilledAgainAndAgain(t *testing.T) {
 			var n int
 			require.NoError(t, db.Conn(t).QueryRow(t.Context(), "select count(*) from parts").Scan(&n))
 			return n == len(sink.Rows("public", "parts"))
-		}, 10*time.Second, 50*time.Millisecond)
+		}, patience, 50*time.Millisecond)
 		t.Logf("%d units", len(sink.SnapshotUnits()))
 	})
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
-const patience = 20 * time.Second
+// patience bounds every wait for a fact. It is far above what a slow machine needs.
+const patience = 90 * time.Second
 
 // tapped is a real store with a tap at its writes. An error of a tap before means that
 // nothing was written, one of a tap after that the answer was lost.

@@ -47,7 +47,7 @@ func start(t *testing.T, o pipeline.Options) *running {
 		cancel()
 		select {
 		case <-r.done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Error("the pipeline does not end")
 		}
 	})
@@ -61,7 +61,7 @@ func (r *running) wait(t *testing.T) error {
 	case err := <-r.done:
 		r.done <- err
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the pipeline does not end")
 		return nil
 	}
@@ -69,7 +69,7 @@ func (r *running) wait(t *testing.T) error {
 
 func (r *running) streaming(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return r.Status().State == pipeline.StateStreaming }, 20*time.Second, 2*time.Millisecond)
+	require.Eventually(t, func() bool { return r.Status().State == pipeline.StateStreaming }, patience, 2*time.Millisecond)
 }
 
 // slot is a name that is free on a server shared by tests.
@@ -86,7 +86,7 @@ func TestRoad(t *testing.T) {
 			r := start(t, o)
 			r.streaming(t)
 			db.Exec(t, "truncate t", "insert into t values (1,'a'),(2,null)", "update t set v='b' where id=1", "delete from t where id=2")
-			require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 4 }))
+			require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 4 }))
 			r.Drain()
 			require.NoError(t, r.wait(t))
 			log := sink.Transactions()
@@ -101,7 +101,7 @@ func TestRoad(t *testing.T) {
 			again := start(t, o)
 			again.streaming(t)
 			db.Exec(t, "insert into t values (3,'c')")
-			require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 5 }))
+			require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 5 }))
 			require.Greater(t, again.Status().Epoch, r.Status().Epoch)
 			again.Drain()
 			require.NoError(t, again.wait(t))

@@ -36,7 +36,7 @@ func completions(sink *sinktest.Memory) int {
 
 func completedTimes(t *testing.T, r *running, sink *sinktest.Memory, times int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return completions(sink) == times }, 30*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+	require.Eventually(t, func() bool { return completions(sink) == times }, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 
 func tableState(r *running, table string) string {
@@ -122,7 +122,7 @@ func TestCopyAgain(t *testing.T) {
 func alikeBut(t *testing.T, r *running, db *pgtest.DB, m mirror, table string, more int) {
 	t.Helper()
 	want := there(t, db, table)
-	require.Eventually(t, func() bool { return len(held(m, table)) == len(want)+more }, 20*time.Second, 10*time.Millisecond, "%s", r.Status().Reason)
+	require.Eventually(t, func() bool { return len(held(m, table)) == len(want)+more }, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 }
 
 // gated is a sink that takes few units with rows until it is opened, so that a test meets the
@@ -162,7 +162,7 @@ func pausedAndResumed(t *testing.T, db *pgtest.DB, amid string) {
 	o := beside(db, sink)
 	o.Copy.ChunkRows, o.Copy.Connections = 100, 1
 	r := start(t, o)
-	require.Eventually(t, func() bool { return len(held(sink, amid)) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(held(sink, amid)) > 0 }, patience, 5*time.Millisecond)
 	_, err := r.RequestCopy(t.Context(), []string{"a"}, false)
 	refused(t, err, "there is one at a time")
 	if amid == "b" {
@@ -178,17 +178,17 @@ func pausedAndResumed(t *testing.T, db *pgtest.DB, amid string) {
 	has := func(id string) func() bool {
 		return func() bool { return strings.Contains(strings.Join(held(sink, "a"), " "), "t"+id) }
 	}
-	require.Eventually(t, has("4000"), 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, has("4000"), patience, 5*time.Millisecond)
 	require.Equal(t, units, countRows(sink, units), "no rows while it is paused")
 	require.Zero(t, completions(sink))
 	r.Drain()
 	require.NoError(t, r.wait(t))
 
 	again := start(t, o)
-	require.Eventually(t, func() bool { return again.Status().Copy != nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return again.Status().Copy != nil }, patience, 5*time.Millisecond)
 	require.Equal(t, pipeline.CopyPaused, again.Status().Copy.Phase)
 	db.Exec(t, "insert into a values (3001, 'meanwhile')")
-	require.Eventually(t, has("3001"), 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, has("3001"), patience, 5*time.Millisecond)
 	require.Equal(t, units, countRows(sink, units), "nor after a restart")
 	open()
 	require.NoError(t, again.ResumeCopy(t.Context(), ""))
@@ -219,7 +219,7 @@ func TestCopyCancelled(t *testing.T) {
 		o.Copy.ChunkRows, o.Copy.Connections = 50, 1
 		r := start(t, o)
 		for _, table := range []string{"b", "a"} {
-			require.Eventually(t, func() bool { return len(held(sink, table)) > 0 }, 20*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return len(held(sink, table)) > 0 }, patience, 5*time.Millisecond)
 			names, err := r.CancelCopy(t.Context(), []string{table})
 			require.NoError(t, err)
 			require.Equal(t, []string{"public." + table}, names)
@@ -231,11 +231,11 @@ func TestCopyCancelled(t *testing.T) {
 		require.Less(t, some, 1000)
 		require.Eventually(t, func() bool {
 			return tableState(r, "a") == pipeline.TablePartial && tableState(r, "b") == pipeline.TablePartial
-		}, 20*time.Second, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		db.Exec(t, "insert into a values (3000, 'streamed')", "insert into b values ('streamed', 'w')")
 		require.Eventually(t, func() bool {
 			return len(held(sink, "a")) == some+1 && strings.Contains(strings.Join(held(sink, "b"), " "), "streamed")
-		}, 20*time.Second, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		_, err := r.RequestCopy(t.Context(), []string{"a", "b"}, false)
 		require.NoError(t, err)
 		completedTimes(t, r, sink, 2)
@@ -276,9 +276,9 @@ func TestCopyAgainOverRestarts(t *testing.T) {
 			default:
 			}
 			return completions(sink) == 2
-		}, 60*time.Second, 10*time.Millisecond)
+		}, patience, 10*time.Millisecond)
 		require.GreaterOrEqual(t, restarts, 2)
-		require.Eventually(t, func() bool { return slices.Equal(there(t, db, "a"), held(sink, "a")) }, 20*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return slices.Equal(there(t, db, "a"), held(sink, "a")) }, patience, 20*time.Millisecond)
 	})
 }
 
@@ -296,7 +296,7 @@ func TestCopyOfAStreamThatBeganWithout(t *testing.T) {
 		_, err := r.RequestCopy(t.Context(), []string{"a"}, false)
 		refused(t, err, "snapshot: incremental")
 		db.Exec(t, "insert into a values (3000, 'streamed')")
-		require.Eventually(t, func() bool { return len(held(sink, "a")) == 1 }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(held(sink, "a")) == 1 }, patience, 5*time.Millisecond)
 		r.Drain()
 		require.NoError(t, r.wait(t))
 		o.GoForwardOnly, o.Snapshot = false, checkpoint.SnapshotIncremental

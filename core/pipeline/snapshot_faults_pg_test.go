@@ -210,7 +210,7 @@ func TestCopyLimits(t *testing.T) {
 			require.Eventually(t, func() bool {
 				c := r.Status().Copy
 				return limit.MaxXminAge > 0 && c.XminAge > limit.MaxXminAge || limit.MaxHeld > 0 && c.HeldBytes > limit.MaxHeld
-			}, 20*time.Second, 5*time.Millisecond)
+			}, patience, 5*time.Millisecond)
 			time.AfterFunc(100*time.Millisecond, func() { close(gate) }) // the look that found it ends
 			halt := halted(t, r, core.HaltSnapshotLimit)
 			require.Contains(t, halt.Detail, map[string]string{"xmin": "copy.max_xmin_age", "held": "copy.max_held"}[name])
@@ -245,7 +245,7 @@ func TestCopyAndLocks(t *testing.T) {
 		require.Eventually(t, func() bool {
 			c := r.Status().Copy
 			return c != nil && strings.Contains(c.Waiting, "public.a")
-		}, 20*time.Second, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		_, err = holder.Exec(t.Context(), "commit")
 		require.NoError(t, err)
 		<-reached
@@ -258,7 +258,7 @@ func TestCopyAndLocks(t *testing.T) {
 			var waiting int
 			_ = db.Conn(t).QueryRow(t.Context(), "select count(*) from pg_locks where not granted and mode = 'AccessExclusiveLock'").Scan(&waiting)
 			return waiting > 0
-		}, 20*time.Second, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		close(gate)
 		r.streaming(t)
 		require.NoError(t, <-altered)
@@ -291,11 +291,11 @@ func TestCopyKeepsOthersWaiting(t *testing.T) {
 	close(gate)
 	two := start(t, o)
 	streams := func(r *running) bool { return r.Status().State == pipeline.StateStreaming }
-	require.Eventually(t, func() bool { return streams(one) || streams(two) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return streams(one) || streams(two) }, patience, time.Millisecond)
 	if streams(two) { // between the copy and the stream nobody holds the slot
 		one, two = two, one
 	}
-	require.Eventually(t, func() bool { return two.Status().State == pipeline.StateStandby }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return two.Status().State == pipeline.StateStandby }, patience, time.Millisecond)
 	alike(t, one, db, sink, "a", "c")
 	require.Len(t, sink.Completed(), 1)
 	one.Drain()

@@ -81,7 +81,7 @@ func alike(t *testing.T, r *running, db *pgtest.DB, m mirror, tables ...string) 
 			if want = there(t, db, table); slices.Equal(want, held(m, table)) {
 				break
 			}
-			require.Less(t, time.Since(began), 30*time.Second,
+			require.Less(t, time.Since(began), patience,
 				"%s: %d rows at the source, %d at the sink; %s", table, len(want), len(held(m, table)), r.Status().Reason)
 		}
 	}

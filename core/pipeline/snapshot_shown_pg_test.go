@@ -28,7 +28,7 @@ func TestCopyBesideShowsItsCost(t *testing.T) {
 			db.Exec(t, "create table if not exists other(id int)", "insert into other values (1)")
 			c := r.Status().Copy
 			return c != nil && c.XminAge > 0 && c.HeldBytes > 0
-		}, 20*time.Second, 5*time.Millisecond)
+		}, patience, 5*time.Millisecond)
 		c := *r.Status().Copy
 		require.WithinRange(t, c.Since, began, time.Now())
 		require.Equal(t, "incremental", c.Kind)
@@ -40,7 +40,7 @@ func TestCopyBesideShowsItsCost(t *testing.T) {
 		require.Equal(t, map[string]int64{"a": 1000, "b": -1}, estimates)
 		open()
 		completedTimes(t, r, sink, 1)
-		require.Eventually(t, func() bool { return r.Status().Copy.Phase == pipeline.CopyDone }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return r.Status().Copy.Phase == pipeline.CopyDone }, patience, 5*time.Millisecond)
 		require.Zero(t, r.Status().Copy.XminAge)
 		require.Zero(t, r.Status().Copy.HeldBytes)
 		require.Equal(t, c.Since, r.Status().Copy.Since)

@@ -60,7 +60,7 @@ func TestStreamingRestartsInTheMiddle(t *testing.T) {
 		p.sent()
 		sessions := p.stream.Status().Sessions
 		db.Exec(t, fmt.Sprintf("select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '%s'", p.options.Source.Slot))
-		require.Eventually(t, func() bool { return p.stream.Status().Sessions > sessions }, 20*time.Second, 2*time.Millisecond)
+		require.Eventually(t, func() bool { return p.stream.Status().Sessions > sessions }, patience, 2*time.Millisecond)
 		a.do(rows("t", 2000, 100), "commit")
 		p.equal()
 		p.stream.Drain()
@@ -86,14 +86,14 @@ func TestX03StreamedCommitsAreConfirmed(t *testing.T) {
 			}
 			db.Exec(t, "begin; "+rows("t", 1+i*10_000, 1000)+"; "+end)
 		}
-		require.True(t, sink.WaitFor(60*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 7 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 7 }))
 		log := sink.Transactions()
 		for i, number := range []int{0, 1, 3, 4, 6, 7, 9} {
 			require.Len(t, log[i].Changes, 1000)
 			require.Equal(t, strconv.Itoa(1+number*10_000), string(log[i].Changes[0].New.Value(0).Text))
 		}
-		require.Eventually(t, func() bool { return confirmed(t, db, o.Source.Slot) >= log[6].EndLSN }, 5*time.Second, 20*time.Millisecond)
-		require.Eventually(t, func() bool { return r.Status().Streamed == 7 }, 5*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return confirmed(t, db, o.Source.Slot) >= log[6].EndLSN }, patience, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return r.Status().Streamed == 7 }, patience, 20*time.Millisecond)
 	})
 }
 
@@ -158,10 +158,10 @@ func TestLargeStreamedTransactionInLittleMemory(t *testing.T) {
 			}
 		}()
 		db.Exec(t, fmt.Sprintf("insert into t select i, repeat('x', 500) from generate_series(1, %d) i", n), "insert into last values (default)")
-		require.True(t, sink.WaitFor(120*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
 		stop()
 		require.EqualValues(t, n, sink.rows.Load())
-		require.Eventually(t, func() bool { return r.Status().Streamed == 1 && r.Status().Spilled == 0 && r.Status().InProgress == 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Status().Streamed == 1 && r.Status().Spilled == 0 && r.Status().InProgress == 0 }, patience, time.Millisecond)
 		require.Greater(t, spilled.Load(), int64(30<<20), "the status shows what is spilled")
 		grown := int64(peak.Load()) - int64(before)
 		t.Logf("live heap grew by at most %d KiB", grown>>10)
@@ -190,7 +190,7 @@ func TestSpillBoundHalts(t *testing.T) {
 		first := start(t, o)
 		first.streaming(t)
 		db.Exec(t, "insert into t values (1, 'before')")
-		require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
 		db.Exec(t, "insert into u select i, repeat('"+secret+"', 100) from generate_series(1, 1000) i")
 		require.Error(t, first.wait(t))
 		halts(t, o, core.HaltSpillExhausted)
@@ -199,7 +199,7 @@ func TestSpillBoundHalts(t *testing.T) {
 		require.LessOrEqual(t, confirmed(t, db, o.Source.Slot), sink.Stored().Position)
 		o.Spill.Max = 100 << 20
 		r := start(t, o)
-		require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 2 && len(l[1].Changes) == 1000 }))
+		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 2 && len(l[1].Changes) == 1000 }))
 		r.Drain()
 		require.NoError(t, r.wait(t))
 	})
@@ -234,7 +234,7 @@ func TestDrainWithTransactionsInProgress(t *testing.T) {
 		other := (&pair{t: t, db: db}).client()
 		other.do("begin", rows("u", 1, 100))
 		db.Exec(t, rows("t", 1, 5000))
-		require.Eventually(t, func() bool { return r.Status().InFlight }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Status().InFlight }, patience, time.Millisecond)
 		began := time.Now()
 		r.Drain()
 		require.NoError(t, r.wait(t))
@@ -243,7 +243,7 @@ func TestDrainWithTransactionsInProgress(t *testing.T) {
 		noFiles(t, o.Spill.Dir)
 		sink.pause = 0
 		again := start(t, o)
-		require.Eventually(t, func() bool { return sink.rows.Load() == 5000 }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return sink.rows.Load() == 5000 }, patience, time.Millisecond)
 		again.Drain()
 		require.NoError(t, again.wait(t))
 	})

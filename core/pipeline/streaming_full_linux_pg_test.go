@@ -5,7 +5,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +26,7 @@ func TestX08FullDisk(t *testing.T) {
 	first := start(t, o)
 	first.streaming(t)
 	db.Exec(t, "insert into t values (1, 'before')")
-	require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
+	require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }))
 	db.Exec(t, "insert into u select i, repeat('"+secret+"', 100) from generate_series(1, 1000) i")
 	require.Error(t, first.wait(t))
 	halts(t, o, core.HaltSpillFailed)
@@ -35,7 +34,7 @@ func TestX08FullDisk(t *testing.T) {
 	require.Len(t, sink.Transactions(), 1)
 	enlarge()
 	r := start(t, o)
-	require.True(t, sink.WaitFor(20*time.Second, func(l []sinktest.Transaction) bool { return len(l) == 2 && len(l[1].Changes) == 1000 }))
+	require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 2 && len(l[1].Changes) == 1000 }))
 	r.Drain()
 	require.NoError(t, r.wait(t))
 }

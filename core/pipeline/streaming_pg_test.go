@@ -67,7 +67,7 @@ func (p *pair) sent() {
 		err := conn.QueryRow(p.t.Context(), `select coalesce(bool_and(r.sent_lsn >= $1::pg_lsn), false) from pg_replication_slots s
 			join pg_stat_replication r on r.pid = s.active_pid where s.slot_name = $2`, at, p.options.Source.Slot).Scan(&done)
 		return err == nil && done
-	}, 20*time.Second, 2*time.Millisecond)
+	}, patience, 2*time.Millisecond)
 }
 
 // equal waits until both sinks have a last transaction and holds the two against each
@@ -78,8 +78,8 @@ func (p *pair) equal() {
 	done := func(l []sinktest.Transaction) bool {
 		return len(l) > 0 && len(l[len(l)-1].Changes) > 0 && l[len(l)-1].Changes[0].Relation != nil && l[len(l)-1].Changes[0].Relation.Name == "last"
 	}
-	require.True(p.t, p.plainSink.WaitFor(30*time.Second, done))
-	require.True(p.t, p.streamSink.WaitFor(30*time.Second, done), "%v", p.stream.Status().Reason)
+	require.True(p.t, p.plainSink.WaitFor(patience, done))
+	require.True(p.t, p.streamSink.WaitFor(patience, done), "%v", p.stream.Status().Reason)
 	want, got := shown(p.plainSink.Transactions()), shown(p.streamSink.Transactions())
 	require.Equal(p.t, want, got)
 	require.Equal(p.t, p.plainSink.Journal(), p.streamSink.Journal())
@@ -90,7 +90,7 @@ func (p *pair) equal() {
 // streamed waits until the status shows so many transactions that came in progress.
 func (p *pair) streamed(right func(uint64) bool) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return right(p.stream.Status().Streamed) }, 5*time.Second, 2*time.Millisecond,
+	require.Eventually(p.t, func() bool { return right(p.stream.Status().Streamed) }, patience, 2*time.Millisecond,
 		"%d were streamed", p.stream.Status().Streamed)
 }
 

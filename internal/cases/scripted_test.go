@@ -178,7 +178,7 @@ func TestZ03ChangesBesideTheAnswer(t *testing.T) {
 	s := begun(t, 17, begin, func(conn net.Conn) net.Conn { return &late{Conn: conn, arrived: arrived} })
 	s.send(beginOf(begin+0x100, 7), relationOf(5, "z03"), insertOf(5, "1"), commitOf(begin+0x100, begin+0x130))
 	close(arrived)
-	require.True(t, s.sink.WaitFor(10*time.Second, func(list []sinktest.Transaction) bool { return len(list) == 1 }),
+	require.True(t, s.sink.WaitFor(patience, func(list []sinktest.Transaction) bool { return len(list) == 1 }),
 		"what came with the answer lies there until the server says something else")
 }
 
