@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -69,17 +68,25 @@ func (m *Matrix) OK() bool {
 	return len(m.Clean) == 0 && !bad && len(m.Unproven) == 0
 }
 
-// Run tries the clean sinks, then the mutants.
+// Run tries the clean sinks and the mutants, several at a time.
 func Run(ctx context.Context, o Options) (*Matrix, error) {
 	if o.Parallel == 0 {
 		o.Parallel = 4
 	}
 	m := &Matrix{}
+	free := make(chan struct{}, o.Parallel)
+	var all sync.WaitGroup
+	var told sync.Mutex
 	if len(o.Only) == 0 || o.Clean {
 		for _, v := range badsinks.Variants() {
-			if err := m.clean(ctx, v, o.Seed); err != nil {
-				return nil, err
-			}
+			free <- struct{}{}
+			all.Go(func() {
+				defer func() { <-free }()
+				passed, failures := clean(ctx, v, o.Seed)
+				told.Lock()
+				defer told.Unlock()
+				m.Passed, m.Clean = m.Passed+passed, append(m.Clean, failures...)
+			})
 		}
 	}
 	var mutants []badsinks.Mutant
@@ -89,9 +96,6 @@ func Run(ctx context.Context, o Options) (*Matrix, error) {
 		}
 	}
 	m.Rows = make([]Row, len(mutants))
-	free := make(chan struct{}, o.Parallel)
-	var all sync.WaitGroup
-	var told sync.Mutex
 	for i, mutant := range mutants {
 		free <- struct{}{}
 		all.Go(func() {
@@ -120,28 +124,29 @@ func options(p *badsinks.Process, v badsinks.Variant, seed uint64) conformance.O
 	return o
 }
 
-func (m *Matrix) clean(ctx context.Context, v badsinks.Variant, seed uint64) error {
+// clean counts the cases that a sink without a defect passes, and says what it fails.
+func clean(ctx context.Context, v badsinks.Variant, seed uint64) (passed int, failures []string) {
 	p, err := badsinks.New(v, "")
 	if err != nil {
-		return err
+		return 0, []string{v.Name + ": " + err.Error()}
 	}
 	defer p.Close()
 	o := options(p, v, seed)
 	o.Run = v.Cases
 	sum, err := conformance.Run(ctx, o)
 	if err != nil {
-		return fmt.Errorf("the clean sink %s: %w", v.Name, err)
+		return 0, []string{v.Name + ": " + err.Error()}
 	}
 	for _, r := range sum.Results {
 		switch r.Verdict {
 		case conformance.Pass:
-			m.Passed++
+			passed++
 		case conformance.Skip:
 		default:
-			m.Clean = append(m.Clean, v.Name+": "+r.ID+": "+text(&r))
+			failures = append(failures, v.Name+": "+r.ID+": "+text(&r))
 		}
 	}
-	return nil
+	return passed, failures
 }
 
 func text(r *conformance.Result) string {
