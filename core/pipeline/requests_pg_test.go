@@ -135,7 +135,7 @@ func gated(sink *sinktest.Memory, units int) (open func()) {
 			if n++; n > units {
 				select {
 				case <-gate:
-				case <-time.After(100 * time.Millisecond): // what was asked for waits for this unit
+				case <-time.After(400 * time.Millisecond): // what was asked for waits for this unit
 				}
 			}
 		}

@@ -211,7 +211,7 @@ func TestCopyLimits(t *testing.T) {
 				c := r.Status().Copy
 				return limit.MaxXminAge > 0 && c.XminAge > limit.MaxXminAge || limit.MaxHeld > 0 && c.HeldBytes > limit.MaxHeld
 			}, patience, 5*time.Millisecond)
-			time.AfterFunc(100*time.Millisecond, func() { close(gate) }) // the look that found it ends
+			time.AfterFunc(time.Second, func() { close(gate) }) // the look that found it ends
 			halt := halted(t, r, core.HaltSnapshotLimit)
 			require.Contains(t, halt.Detail, map[string]string{"xmin": "copy.max_xmin_age", "held": "copy.max_held"}[name])
 			require.Zero(t, sink.Stored().Position)
@@ -315,7 +315,7 @@ func TestRedoIsOnce(t *testing.T) {
 	// The copy breaks at the source: the session goes on, and finds its own leftover.
 	sink.BeforeSnapshot = func(*core.SnapshotUnit) error {
 		db.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
-		time.Sleep(300 * time.Millisecond) // many looks of the guard
+		time.Sleep(time.Second) // many looks of the guard
 		return nil
 	}
 	o.SnapshotRedo, o.GuardInterval = true, 10*time.Millisecond

@@ -276,9 +276,22 @@ func TestN17RowLevelSecurity(t *testing.T) {
 func TestN18SlotGoneWhileCopying(t *testing.T) {
 	each(t, func(s *scene) {
 		s.sql("create table n18(id int primary key)", "insert into n18 select generate_series(1,1000)")
-		r, p := s.halfway("n18", way{limits: small})
+		reached, began := make(chan struct{}), time.Time{}
+		r := s.road(way{route: inProcess, waits: true, limits: small, adjust: func(o *pipeline.Options) {
+			copying(o)
+			o.GuardInterval = guardOften
+		}, wrap: units(func(u *core.SnapshotUnit) error {
+			if u.Relation.Name == "n18" && began.IsZero() {
+				began = time.Now()
+				close(reached)
+			}
+			if !began.IsZero() && time.Since(began) < 10*time.Second { // far longer than the guard needs
+				return &core.Refusal{Reason: core.ReasonNotReady, RetryAfter: guardOften}
+			}
+			return nil
+		}, nil)})
+		<-reached
 		s.sql("select pg_drop_replication_slot(" + literal(r.slot) + ")")
-		time.AfterFunc(300*time.Millisecond, p.release)
 		halt := r.halts(core.HaltSnapshotIncomplete)
 		require.Contains(s, halt.Detail, "dropped the slot")
 		require.Zero(s, r.sink.Stored().Position)

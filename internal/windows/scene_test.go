@@ -20,7 +20,7 @@ import (
 )
 
 // limit bounds one row.
-const limit = 60 * time.Second
+const limit = 150 * time.Second
 
 // scene is one row's source, sink and, in lib mode, store, with the processes between.
 type scene struct {
