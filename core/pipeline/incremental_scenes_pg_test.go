@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
+	"github.com/replicant-sidecar/replicant-sidecar/core/pipeline"
 	"github.com/replicant-sidecar/replicant-sidecar/core/sinktest"
+	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/incremental"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed"
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
@@ -127,5 +130,45 @@ func TestChunkAheadOfTheStream(t *testing.T) {
 		for _, row := range u.Rows {
 			require.Equal(t, "old", string(row.Value(1).Text), "what the stream has brought is left out")
 		}
+	}
+}
+
+// TestLargeTableIsReadSideBySide under load: ranges are cut ahead and read by several readers.
+// Each row that nobody changes comes once.
+func TestLargeTableIsReadSideBySide(t *testing.T) {
+	db := pgtest.Shared(t, 17).Database(t)
+	db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
+		"insert into a select i, 0, repeat('x', 3000) from generate_series(1, 2000) i", "insert into a select i, 0, 'y' from generate_series(100001, 106000) i",
+		"analyze a", "create publication p for table a")
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan int)
+	conn := db.Conn(t)
+	go func() { over <- load(ctx, conn, 1) }()
+	sink := sinktest.NewMemory()
+	o := beside(db, sink)
+	o.Copy.Connections, o.Copy.ChunkRows = 4, 50
+	o.Delivery.Mode = pipeline.ModeBatch
+	r := start(t, o)
+	copied(t, r, sink)
+	stop()
+	require.Positive(t, <-over)
+	alike(t, r, db, sink, "a")
+	came, apart := map[string]int{}, 0
+	for _, u := range sink.SnapshotUnits() {
+		if len(u.Token) == 0 || len(u.Rows) == 0 {
+			continue
+		}
+		state, err := incremental.Decode(u.Token)
+		require.NoError(t, err)
+		if len(state.Tables[0].Ranges) > 4 {
+			apart++
+		}
+		for _, row := range u.Rows {
+			came[string(row.Value(0).Text)]++
+		}
+	}
+	require.Positive(t, apart, "the table was not cut")
+	for id := 100001; id <= 106000; id++ {
+		require.Equal(t, 1, came[strconv.Itoa(id)], "%d", id)
 	}
 }

@@ -167,6 +167,7 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 		ChunkRows: p.options.Copy.ChunkRows, ChunkBytes: min(limits.PreferredBytes, limits.RequestBytes/2),
 		Standby: s.recovery, Forgets: p.forgets(), From: claimed,
 		MaxHold: p.options.Copy.MaxHold, Repairs: repairs,
+		Readers: p.options.Copy.Connections, Open: max(incremental.OpenDefault, 2*p.options.Copy.Connections),
 	}, time.Now())
 	if run.Active() {
 		p.log.Info("incremental snapshot", "generation", state.Generation, "tables", len(state.Tables))

@@ -253,6 +253,8 @@ func (l *loop) found(f foundJob) error {
 		run.Shown(f.job.ID, f.result.Snapshot, f.result.End)
 	case incremental.JobCopy:
 		run.Piece(f.job.ID, f.result.Read.Rows, true)
+	case incremental.JobCut:
+		run.Cut(f.job.ID, f.result.Cut)
 	case incremental.JobChunk:
 		_ = failpoint.Hit(failpoint.ChunkBuffered)
 		return run.Read(f.result.Read)

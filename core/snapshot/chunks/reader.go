@@ -72,6 +72,7 @@ type Result struct {
 	Look     incremental.Look
 	Snapshot incremental.Snapshot
 	Read     incremental.Read
+	Cut      []incremental.Key
 	End      core.LSN // of the WAL behind Snapshot, where it was asked for
 }
 
@@ -106,6 +107,8 @@ func (r *Reader) do(ctx context.Context, job incremental.Job, found *Result, han
 		if found.Snapshot, err = r.snapshot(ctx); err == nil && job.End {
 			found.End, err = r.highMark(ctx)
 		}
+	case incremental.JobCut:
+		found.Cut, err = r.cut(ctx, job)
 	case incremental.JobChunk:
 		found.Read, err = r.chunk(ctx, job)
 	case incremental.JobCopy:

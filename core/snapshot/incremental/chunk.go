@@ -97,7 +97,7 @@ func (r *Run) Read(found Read) error {
 	if !ok {
 		return core.NewHalt(core.HaltInvariant, "snapshot", "a row of a chunk has no key")
 	}
-	t.ranges = append([]Range{{Lo: last, Hi: c.span.Hi}}, t.ranges...)
+	t.ranges = append([]Range{{Lo: last, Hi: c.span.Hi, sized: c.span.sized}}, t.ranges...)
 	c.span.Hi = last
 	return nil
 }
@@ -137,6 +137,12 @@ func (r *Run) Failed(id uint64) {
 	}
 	if t := r.copyOf(id); t != nil {
 		r.abandon(t)
+		return
+	}
+	if t := r.cutOf(id); t != nil {
+		t.cutting = nil
+		t.cutFailures++
+		t.pause.longer(r.now)
 		return
 	}
 	for _, t := range r.tables {

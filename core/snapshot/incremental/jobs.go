@@ -1,6 +1,7 @@
 package incremental
 
 import (
+	"slices"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -19,6 +20,8 @@ const (
 	JobSnapshot
 	// JobChunk reads rows.
 	JobChunk
+	// JobCut finds keys that cut a range into pieces of Rows each.
+	JobCut
 	// JobCopy reads a table without a key: Copying, then a Piece for each Pull.
 	JobCopy
 )
@@ -33,6 +36,8 @@ type Job struct {
 	Keys  []Key
 	// Rows and Bytes bound a chunk.
 	Rows, Bytes int
+	// Pieces is how many keys to find for a cut, at most.
+	Pieces int
 	// Partly leaves tables out of a list that cannot be read, instead of refusing them.
 	Partly bool
 	// Received are the transactions that the snapshot must show.
@@ -78,6 +83,9 @@ func (r *Run) Next() (Job, bool) {
 		return Job{}, false
 	}
 	if job, ok := r.openCopy(); ok {
+		return job, true
+	}
+	if job, ok := r.cut(); ok {
 		return job, true
 	}
 	if len(r.chunks) >= r.set.Open {
@@ -276,7 +284,7 @@ func (r *Run) asking(id uint64) *table {
 func (r *Run) open() (Job, bool) {
 	var t *table
 	for _, other := range r.tables {
-		if other.working() && !other.queued && other.pause.over(r.now) && other.ready() && (t == nil || other.chunks < t.chunks) {
+		if other.working() && !other.queued && other.pause.over(r.now) && r.ready(other) && (t == nil || other.chunks < t.chunks) {
 			t = other
 		}
 	}
@@ -292,8 +300,9 @@ func (r *Run) open() (Job, bool) {
 		Kind: JobChunk, ID: c.id, Table: t.Member, Rows: c.rows, Bytes: r.set.ChunkBytes,
 		Received: append([]uint32(nil), r.unproven...), Replayed: r.frontier,
 	}
-	if len(t.ranges) > 0 {
-		c.span, t.ranges = t.ranges[0], t.ranges[1:]
+	if at := r.readable(t); at >= 0 {
+		c.span = t.ranges[at]
+		t.ranges = slices.Concat(t.ranges[:at], t.ranges[at+1:])
 		job.Range = c.span
 	} else {
 		for _, w := range t.repair {
@@ -309,10 +318,10 @@ func (r *Run) open() (Job, bool) {
 	return job, true
 }
 
-// ready reports whether the table has something that no chunk reads.
-func (t *table) ready() bool {
+// ready reports whether the table has something that no chunk reads, and that one may.
+func (r *Run) ready(t *table) bool {
 	if len(t.ranges) > 0 {
-		return true
+		return r.readable(t) >= 0
 	}
 	for _, w := range t.repair {
 		if w.by == nil {

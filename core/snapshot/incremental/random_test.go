@@ -19,6 +19,9 @@ func newWorld(seed uint64) *world {
 		rng: rng, limbo: seed%3 == 1, async: seed%3 == 2, chunkRows: 2 + 4*int(seed/3%2),
 		source: newSource(rng, seed%5 < 2),
 	}
+	if seed%4 == 1 {
+		w.readers = 3 // ranges are cut ahead
+	}
 	if seed%7 == 0 {
 		w.chunkAge = 100 * time.Millisecond // twenty turns
 	}
@@ -35,7 +38,7 @@ func (w *world) start() {
 	if err != nil {
 		panic(err)
 	}
-	w.run = incremental.New(*state, incremental.Settings{ChunkRows: w.chunkRows, Open: 3, ChunkAge: w.chunkAge}, w.now())
+	w.run = incremental.New(*state, incremental.Settings{ChunkRows: w.chunkRows, Open: 3, ChunkAge: w.chunkAge, Readers: w.readers}, w.now())
 	w.received, w.open, w.queue, w.flight, w.jobs = w.durable, w.durable, nil, nil, nil
 }
 
@@ -182,6 +185,8 @@ func (w *world) job(j *job) (done bool) {
 		w.run.Looked(look)
 	case incremental.JobSnapshot:
 		w.run.Shown(j.ID, w.snapshot(), 0)
+	case incremental.JobCut:
+		w.cut(j)
 	case incremental.JobChunk:
 		if j.read {
 			j.found.High = w.source.insertLSN()
@@ -236,6 +241,26 @@ func (w *world) readChunk(j *job) bool {
 	return false
 }
 
+// cut gives keys as they are visible now, which may be others when the ranges are read.
+func (w *world) cut(j *job) {
+	if w.rng.IntN(8) == 0 {
+		w.run.Failed(j.ID)
+		return
+	}
+	var keys []incremental.Key
+	n := 0
+	for _, k := range sortedKeys(w.source.at(func(_ int, t *tx) bool { return t.visible })) {
+		if j.Range.Lo != nil && k <= j.Range.Lo[0] || j.Range.Hi != nil && k > j.Range.Hi[0] {
+			continue
+		}
+		if n++; n%j.Rows == 0 && len(keys) < j.Pieces {
+			keys = append(keys, incremental.Key{k})
+			w.cuts++
+		}
+	}
+	w.run.Cut(j.ID, keys)
+}
+
 func contains(keys []incremental.Key, k string) bool {
 	for _, key := range keys {
 		if key[0] == k {
@@ -282,6 +307,7 @@ func TestRandomSchedules(t *testing.T) {
 		first, last = n, n+1
 	}
 	var counts incremental.Counts
+	cuts := 0
 	for seed := first; seed < last; seed++ {
 		w := newWorld(seed)
 		for i := range 4000 {
@@ -301,6 +327,7 @@ func TestRandomSchedules(t *testing.T) {
 		counts.Dropped += c.Dropped
 		counts.Holes += c.Holes
 		counts.Discarded += c.Discarded
+		cuts += w.cuts
 	}
 	t.Logf("%+v", counts)
 	if last-first > 1 {
@@ -308,5 +335,6 @@ func TestRandomSchedules(t *testing.T) {
 		require.NotZero(t, counts.Dropped)
 		require.NotZero(t, counts.Holes)
 		require.NotZero(t, counts.Discarded)
+		require.NotZero(t, cuts)
 	}
 }

@@ -24,6 +24,8 @@ type Settings struct {
 	// ChunkRows and ChunkBytes bound what one chunk reads; the first row is taken whatever
 	// its size. Open bounds the chunks that are read or wait at one time.
 	ChunkRows, ChunkBytes, Open int
+	// Readers is how many read side by side; with more than one large tables are cut ahead.
+	Readers int
 	// Standby: the source is one. What it streams is visible there, so no transaction has
 	// to be proven; and who writes a table is not known.
 	Standby bool
@@ -194,6 +196,7 @@ func (r *Run) again() {
 // stream.
 func (r *Run) giveUp(t *table) {
 	r.abandon(t)
+	t.cutting = nil
 	for _, c := range append([]*chunk(nil), r.chunks...) {
 		if c.table == t && c.phase != chunkTaken {
 			r.discard(c)

@@ -21,7 +21,7 @@ var relation = &core.Relation{
 	Columns: []core.Column{{Name: "k", Identity: true, PrimaryKeyPosition: 1}, {Name: "plain"}, {Name: "toast"}},
 }
 
-var member = incremental.Member{OID: 7, Schema: "public", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{23}, KeyCollations: []string{""}, Identity: core.IdentityDefault}
+var member = incremental.Member{OID: 7, Schema: "public", Name: "t", Key: []string{"k"}, KeyTypes: []uint32{23}, KeyCollations: []string{""}, Identity: core.IdentityDefault, Extent: incremental.Extent{Known: true, Rows: 100}}
 
 type sourceRow struct{ plain, toast string }
 
@@ -190,6 +190,8 @@ type world struct {
 	limbo, async bool
 	chunkRows    int
 	chunkAge     time.Duration
+	readers      int
+	cuts         int
 	source       *source
 
 	// The sink: rows, token and checkpoint are one.

@@ -65,7 +65,11 @@ type Key []string
 
 // Range is the keys above Lo up to and including Hi; nil is no bound. Only the server
 // compares keys.
-type Range struct{ Lo, Hi Key }
+type Range struct {
+	Lo, Hi Key
+	// sized ranges have about as many rows as a chunk, for all that is known.
+	sized bool
+}
 
 // Member is a table of the publications, as the catalog shows it.
 type Member struct {

@@ -15,6 +15,8 @@ type table struct {
 	suspect        bool
 	rows           uint64
 	ranges         []Range // that no chunk has
+	cutting        *cutting
+	cutFailures    int
 	repair         map[keyBytes]*wanted
 	repairBytes    int
 
