@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,4 +67,34 @@ func (s *scene) s05(adjust func(*pipeline.Options)) (*road, *pause) {
 	s.sql("create table s05(id int primary key, v text)", fmt.Sprintf("insert into s05 select i, repeat('v',100) from generate_series(1,%d) i", 2000),
 		"create table other(id int primary key)", "insert into other select generate_series(1,500)")
 	return s.halfway("s05", way{limits: small, adjust: adjust})
+}
+
+// A transaction was open before the slot that a copy begins with: what it waits for is said,
+// and the row that comes with its commit is there once.
+func TestS21OpenTransactionAtTheCopy(t *testing.T) {
+	each(t, func(s *scene) {
+		s.sql("create table s21(id int primary key)", "insert into s21 values (0)")
+		for n, how := range []func(*pipeline.Options){copying, beside} {
+			old := s.session("postgres", pinned)
+			old.sql("begin", fmt.Sprintf("insert into s21 values (%d)", 10*n+1))
+			r := s.road(way{waits: true, adjust: func(o *pipeline.Options) {
+				how(o)
+				o.Source.SenderTimeout = 600 * time.Millisecond
+			}})
+			r.status("it says what it waits for", func(st pipeline.Status) bool {
+				return strings.Contains(st.Reason, "open since") && strings.Contains(st.Reason, "cannot be made")
+			})
+			require.Empty(s, r.sink.Rows("public", "s21"))
+			old.sql("commit")
+			r.streams()
+			s.sql(fmt.Sprintf("insert into s21 values (%d)", 10*n+2))
+			s.mark()
+			if n == 1 {
+				r.complete(1)
+			}
+			r.mirrored()
+			r.drain()
+			s.roads = nil
+		}
+	})
 }
