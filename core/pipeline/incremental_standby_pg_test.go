@@ -44,6 +44,7 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		if shared.Major < 16 {
 			return // no stream from a standby
 		}
+		t.Parallel()
 		db := pgtest.Own(t, shared.Major, pgembed.Options{}).Database(t)
 		db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
 			"insert into a select i, 0, repeat('x', 3000) from generate_series(1, 2000) i",

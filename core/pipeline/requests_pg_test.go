@@ -66,6 +66,7 @@ const twoTables = "create table a(id int primary key, v text); create table b(v 
 // is not touched, and the position stays the stream's.
 func TestCopyAgain(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -148,6 +149,7 @@ func gated(sink *sinktest.Memory, units int) (open func()) {
 // the stream goes on; then the copy comes to its end.
 func TestCopyPausedAndResumed(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		for _, amid := range []string{"b", "a"} { // without a key, and with one
 			t.Run(amid, func(t *testing.T) { pausedAndResumed(t, pg.Database(t), amid) })
 		}
@@ -211,6 +213,7 @@ func countRows(sink *sinktest.Memory, from int) int {
 // and the table can be copied again.
 func TestCopyCancelled(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -247,6 +250,7 @@ func TestCopyCancelled(t *testing.T) {
 // and the last one still removes what is stale.
 func TestCopyAgainOverRestarts(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()
@@ -286,6 +290,7 @@ func TestCopyAgainOverRestarts(t *testing.T) {
 // that is asked for, and no others.
 func TestCopyOfAStreamThatBeganWithout(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		db := pg.Database(t)
 		db.Exec(t, twoTables)
 		sink := sinktest.NewMemory()

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core/snapshot/chunks"
 )
@@ -32,7 +33,7 @@ func (l *loop) unread(err error) {
 	}
 	p.showCopy(func(c *CopyStatus) {
 		if c.Kind != copyBeside {
-			*c = CopyStatus{Kind: copyBeside, Phase: CopyRuns}
+			*c = CopyStatus{Kind: copyBeside, Phase: CopyRuns, Since: time.Now()}
 		}
 		c.Failing = why
 	})

@@ -16,6 +16,7 @@ import (
 // at the end.
 func TestCopyBesideShowsItsCost(t *testing.T) {
 	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		t.Parallel()
 		db := pg.Database(t)
 		db.Exec(t, twoTables, "analyze a")
 		sink := sinktest.NewMemory()
