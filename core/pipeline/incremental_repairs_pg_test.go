@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,16 +23,20 @@ const movedInto = "do $$ begin delete from a where id = 2; update a set id = 2 w
 // sends it again, and the sink has no row any more to take the column from.
 func deliversTwice(t *testing.T, db *pgtest.DB, o pipeline.Options, sink *sinktest.Lib) {
 	t.Helper()
-	r := start(t, o)
-	r.streaming(t)
-	db.Exec(t, "insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))")
-	require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 1 }))
 	lost := make(chan struct{})
+	var armed atomic.Bool
 	sink.After = func(core.Call, core.LSN) error {
-		sink.After = nil
+		if !armed.CompareAndSwap(true, false) {
+			return nil
+		}
 		close(lost)
 		return &core.SinkError{Class: core.ClassUnknown, Call: "HandleTransaction", Code: "lost"}
 	}
+	r := start(t, o)
+	r.streaming(t)
+	db.Exec(t, "insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))")
+	require.Eventually(t, func() bool { return r.Status().Durable == r.Status().Received && r.Status().Counters.Transactions == 1 }, 30*time.Second, 10*time.Millisecond)
+	armed.Store(true)
 	db.Exec(t, movedInto)
 	<-lost
 	r.cancel()
@@ -94,19 +99,19 @@ func TestKeyChangeWithoutAnAnswer(t *testing.T) {
 			t.Run(fmt.Sprint(name, batch), func(t *testing.T) {
 				db, o, sink := outsideSnapshots(t, kind)
 				o.StoreBatch = batch
+				var armed atomic.Bool
+				sink.After = func(core.Call, core.LSN) error {
+					if !armed.CompareAndSwap(true, false) {
+						return nil
+					}
+					return &core.SinkError{Class: core.ClassAway, Call: "HandleTransaction", Code: "lost"}
+				}
 				r := start(t, o)
 				r.streaming(t)
 				db.Exec(t, "insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))")
 				alikeRows := func() bool { return slices.Equal(rowsOf(there(t, db, "a")), rowsOf(held(sink, "a"))) }
-				require.Eventually(t, alikeRows, patience, 10*time.Millisecond)
-				lost := false
-				sink.After = func(core.Call, core.LSN) error {
-					if lost {
-						return nil
-					}
-					lost = true
-					return &core.SinkError{Class: core.ClassAway, Call: "HandleTransaction", Code: "lost"}
-				}
+				require.Eventually(t, func() bool { return r.Status().Counters.Transactions == 1 && alikeRows() }, 30*time.Second, 10*time.Millisecond)
+				armed.Store(true)
 				db.Exec(t, movedInto, "insert into a values (7, 0, 'behind')")
 				require.Eventually(t, alikeRows, patience, 10*time.Millisecond, "%s", r.Status().Reason)
 			})
@@ -133,20 +138,19 @@ func cutShort(t *testing.T, first checkpoint.Snapshot) {
 		o.Snapshot, o.GoForwardOnly = checkpoint.SnapshotNone, true
 	}
 	deliversTwice(t, db, o, sink)
-	reached := make(chan struct{})
+	reached, once := make(chan struct{}), false
 	sink.BeforeSnapshot = func(u *core.SnapshotUnit) error {
 		if len(u.Rows) == 0 {
 			return nil
 		}
-		if reached != nil {
+		if !once {
+			once = true
 			close(reached)
-			reached = nil
 		}
 		return &core.SinkError{Class: core.ClassAway, Call: "HandleSnapshot", Code: "away"}
 	}
-	cut := reached
 	r := start(t, o)
-	<-cut
+	<-reached
 	r.cancel()
 	require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
 	require.NotEqual(t, rowsOf(there(t, db, "a")), rowsOf(held(sink, "a")))
