@@ -52,9 +52,10 @@ func newSnapshotStart() *cobra.Command {
 		Use: "start TABLE...", Args: cobra.MinimumNArgs(1),
 		Short: "Copy tables of the publications once more",
 		Long: `Copies tables of the publications once more, beside the stream. Readers of the sink never see an
-empty table: rows that neither the copy nor the stream has touched are removed at its end. With
---replace the table is emptied first, which any sink can do; a table without a key is always
-replaced. One copy runs at a time.`,
+empty table: rows that neither the copy nor the stream has touched are removed at its end, by the
+generations that the sink keeps with them. With --replace the table is emptied first, which any
+sink can do; a table without a key is always replaced. One copy runs at a time: while one is
+running or paused another is refused.`,
 		Example: `  replicant-sidecar snapshot start public.orders public.order_items
   replicant-sidecar snapshot start '"Odd.Name"' --replace`,
 		RunE: runs(func(cmd *cobra.Command, tables []string) error {

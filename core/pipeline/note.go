@@ -1,6 +1,9 @@
 package pipeline
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // sinkStarts is how long a sink may take that is started together with the sidecar. Until
 // then it is no fault that it does not answer.
@@ -11,6 +14,8 @@ func (p *Pipeline) note(next *again) {
 	before := p.Status()
 	p.board.update(func(s *Status) { s.State, s.Reason, s.LastError = next.state, next.Error(), next.Error() })
 	switch {
+	case errors.Is(next, errForgets):
+		p.log.Info("the stream begins anew", "reason", next.Error())
 	case next.state == StateSinkUnavailable && !p.greeted && time.Since(p.began) < sinkStarts:
 		if !p.early {
 			p.early = true

@@ -14,7 +14,7 @@ func addsWhole(version int) bool {
 	return version >= first
 }
 
-var errForgets = errors.New("a table was added, and a server of this version may go on without it until the stream begins anew")
+var errForgets = errors.New("a table is new to the stream, and a server of this version may leave out its changes until then")
 
 // restart ends a session for the tables that the server may have forgotten, while nothing is
 // with the sink. Where the next one begins, their writers have ended.
