@@ -39,10 +39,15 @@ type File struct {
 const foldersAbove = 2
 
 // Find gives the settings file for a command: beside one of the files that it names, in
-// one of the two folders above, or where we are. "" if there is none.
+// one of the two folders above, or where we are. "" if there is none. The program itself
+// comes last: before a script it is an interpreter, which may lie in another sink's folder.
 func Find(command []string) string {
 	var folders []string
-	for _, word := range command {
+	words := command
+	if len(command) > 0 {
+		words = append(command[1:len(command):len(command)], command[0])
+	}
+	for _, word := range words {
 		if info, err := os.Stat(word); err != nil || !info.Mode().IsRegular() {
 			continue
 		}

@@ -45,6 +45,12 @@ probe: ["{here}/read", "{data}/store.db"]
 expect: [BATCH]
 `), 0o644))
 	require.Equal(t, path, Find([]string{"node", script}))
+
+	other := filepath.Join(t.TempDir(), "other.js")
+	require.NoError(t, os.WriteFile(other, nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(other), FileName), nil, 0o644))
+	require.Equal(t, filepath.Join(filepath.Dir(other), FileName), Find([]string{script, other}), "an interpreter has no settings")
+	require.Equal(t, path, Find([]string{script}))
 	f, err := ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, []string{"BATCH"}, f.Expect)
