@@ -264,7 +264,7 @@ func preparedTransaction(s *scene) {
 // hundredStops are fifty idle and fifty busy ones. In lib mode all that is sent again
 // would stand in the log again.
 func hundredStops(s *scene) {
-	s.long(2 * limit).lib(1).base()
+	s.long(4 * limit).lib(1).base()
 	s.startSink("")
 	for n := range 100 {
 		if n >= 50 {
