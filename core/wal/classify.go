@@ -117,6 +117,9 @@ func classifyByPhase(p phase, pg *pgconn.PgError, halt func(core.HaltCode, strin
 		return ErrSlotWaits
 	case p == phaseCreate && pg.Code == "42710":
 		return halt(core.HaltSourceRefused, "a slot of that name exists already")
+	case (p == phaseConnect || p == phaseCatalog) && pg.Code == "42704" && pg.SeverityUnlocalized == "FATAL":
+		// The driver hands every word of an address that it does not know to the server.
+		return halt(core.HaltSourceRefused, "the source address has an option that neither we nor the server know; is one misspelt?")
 	case p == phaseDrop && pg.Code == "42704":
 		return errNoSlot
 	case p == phaseStart && pg.Code == "42704":

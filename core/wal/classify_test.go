@@ -76,6 +76,7 @@ func TestStartupErrors(t *testing.T) {
 		{code: "57P01", want: lost},
 		{code: "08006", want: lost},
 		{code: "3D000", want: core.HaltSourceRefused},
+		{code: "42704", want: core.HaltSourceRefused},
 		{code: "22023", want: core.HaltSourceRefused},
 		{code: "XX000", want: core.HaltSourceRefused},
 	} {
@@ -91,6 +92,7 @@ func TestStartupErrors(t *testing.T) {
 			begun := time.Now()
 			_, err := wal.Connect(t.Context(), options)
 			a.check(t, err)
+			require.Equal(t, a.code == "42704", strings.Contains(err.Error(), "misspelt"), "%v", err)
 			require.Equal(t, a.code == "53300", time.Since(begun) > time.Second, "only a walsender may come free")
 			if a.code == "53300" {
 				a.want = lost // an ordinary connection is no walsender
