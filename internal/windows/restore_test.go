@@ -50,8 +50,12 @@ func breach(what string, from int, code core.HaltCode) func(*scene) {
 // passages counts the lines of a point.
 func (s *scene) passages(a actor, point failpoint.Point) (n int) {
 	s.Helper()
-	all, err := failpoint.ReadWitness(a.file())
-	require.NoError(s.T, err)
+	var all []failpoint.Witness
+	s.until("no line of the witness is half written", func() (whole bool) {
+		var err error
+		all, err = failpoint.ReadWitness(a.file())
+		return err == nil
+	})
 	for _, w := range all {
 		if w.Point == point {
 			n++
