@@ -168,25 +168,38 @@ func (r *Run) Committed(xid uint32, end core.LSN) {
 }
 
 // received remembers a transaction until a snapshot has shown it. When there are too many,
-// all windows are given up, and every table waits for its writers again: a transaction that
-// is received and not visible holds its locks still.
+// they are forgotten.
 func (r *Run) received(xid uint32) {
 	if _, known := r.unprovenIn[xid]; known || r.set.Standby || !r.state.Listed || !r.Active() {
 		return
 	}
 	if len(r.unproven) >= receivedMax {
-		r.again()
+		r.forget()
 	}
 	r.unproven = append(r.unproven, xid)
 	r.unprovenIn[xid] = struct{}{}
 }
 
-// again gives up all windows.
+// again gives up all that is being read.
 func (r *Run) again() {
+	for _, t := range r.tables {
+		r.abandon(t)
+	}
+	r.forget()
+}
+
+// forget gives up all windows, and every table waits for its writers again: a transaction that
+// is received and not visible holds its locks still. The copy of a table without a key goes on
+// once its snapshot is known, which shows all that was received before: what came since is
+// told by the snapshot alone. On a busy source no such copy would come to its end otherwise.
+func (r *Run) forget() {
 	r.epoch++
 	r.unproven = nil
 	clear(r.unprovenIn)
 	for _, t := range r.tables {
+		if t.copy != nil && t.copy.shown != nil {
+			continue
+		}
 		r.giveUp(t)
 		t.waited, t.asked, t.writers = false, false, nil
 	}
