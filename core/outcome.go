@@ -116,6 +116,9 @@ func (e *SinkError) Error() string {
 	if e.Reason != "" {
 		what = fmt.Sprintf("%s (%s)", e.Code, e.Reason)
 	}
+	if e.Class == ClassAway && e.Reason == "" {
+		return fmt.Sprintf("no sink answered %s (%s)", e.Call, what)
+	}
 	return fmt.Sprintf("sink answered %s to %s", what, e.Call)
 }
 
