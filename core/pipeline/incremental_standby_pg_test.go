@@ -49,6 +49,7 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
 			"insert into a select i, 0, repeat('x', 3000) from generate_series(1, 2000) i",
 			"create table b(id int primary key, n int, v text)", "insert into b select i, 0, repeat('x', 3000) from generate_series(1, 20) i",
+			"create table c(id int primary key, n int, v text)", "insert into c values (1, 0, 'before')",
 			"create table keyless(v text)", "create publication p for table a")
 		from := replica(t, db)
 		sink := sinktest.NewMemory()
@@ -87,6 +88,7 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		alike(t, r, db, sink, "a")
 
 		addedUnderAWriter(t, r, db, sink)
+		addedUnderTheNewest(t, r, db, sink)
 
 		db.Exec(t, "insert into keyless values ('x')", "alter publication p add table keyless")
 		halt := halted(t, r, core.HaltConfigInvalid)
@@ -97,8 +99,8 @@ func TestIncrementalCopyFromAStandby(t *testing.T) {
 		again.streaming(t)
 		_, err := again.RequestCopy(t.Context(), []string{"b"}, false)
 		require.NoError(t, err)
-		completedTimes(t, again, sink, 3)
-		alike(t, again, db, sink, "a", "b")
+		completedTimes(t, again, sink, 4)
+		alike(t, again, db, sink, "a", "b", "c")
 	})
 }
 
@@ -114,13 +116,41 @@ func addedUnderAWriter(t *testing.T, r *running, db *pgtest.DB, sink *sinktest.M
 		c := r.Status().Copy
 		return strings.Contains(strings.Join(held(sink, "b"), " "), "40") && c != nil && strings.Contains(c.Waiting, "public.b")
 	}, patience, 10*time.Millisecond)
-	for _, u := range sink.SnapshotUnits() {
-		require.False(t, u.Relation != nil && u.Relation.Name == "b", "a writer of b is open")
-	}
+	untouched(t, sink, "b")
 	_, err = writer.Exec(t.Context(), "update b set id = 112 where id = 12; commit")
 	require.NoError(t, err)
 	completedTimes(t, r, sink, 2)
 	alike(t, r, db, sink, "b")
+}
+
+// addedUnderTheNewest adds table c while a transaction is open that had written it before, and
+// that no transaction which has ended is newer than.
+func addedUnderTheNewest(t *testing.T, r *running, db *pgtest.DB, sink *sinktest.Memory) {
+	t.Helper()
+	altering, writer := db.Conn(t), db.Conn(t)
+	_, err := altering.Exec(t.Context(), "begin; alter publication p add table c")
+	require.NoError(t, err)
+	_, err = writer.Exec(t.Context(), "begin; insert into c values (2, 0, 'open')")
+	require.NoError(t, err)
+	_, err = altering.Exec(t.Context(), "commit")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		c := r.Status().Copy
+		return completions(sink) > 2 || c != nil && strings.Contains(c.Waiting, "public.c")
+	}, patience, 10*time.Millisecond)
+	untouched(t, sink, "c")
+	_, err = writer.Exec(t.Context(), "commit")
+	require.NoError(t, err)
+	completedTimes(t, r, sink, 3)
+	alike(t, r, db, sink, "c")
+}
+
+// untouched: nothing of the table was copied.
+func untouched(t *testing.T, sink *sinktest.Memory, table string) {
+	t.Helper()
+	for _, u := range sink.SnapshotUnits() {
+		require.False(t, u.Relation != nil && u.Relation.Name == table, "a writer of %s is open", table)
+	}
 }
 
 // TestIncrementalCopyOverAPromotion: the standby is started again in the middle of the copy,

@@ -103,8 +103,7 @@ func (r *Reader) look(ctx context.Context, job incremental.Job) (incremental.Loo
 // listed and had written is visible to every later snapshot.
 func (r *Reader) writers(ctx context.Context, oid uint32) ([]incremental.Writer, error) {
 	if r.o.Standby != nil { // its pg_locks does not have them
-		s, err := r.shown(ctx)
-		return running(s), err
+		return r.running(ctx)
 	}
 	table := strconv.FormatUint(uint64(oid), 10)
 	rows, err := r.rows(ctx, `WITH family AS (SELECT `+table+`::oid AS oid

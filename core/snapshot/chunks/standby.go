@@ -3,6 +3,8 @@ package chunks
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -68,13 +70,31 @@ func over(s incremental.Snapshot) incremental.Snapshot {
 	return incremental.Snapshot{Min: s.Min, Max: s.Min}
 }
 
-// running stands for all transactions that may have been open when the snapshot was taken:
-// they are over when the newest of them is below everything that runs.
-func running(s incremental.Snapshot) []incremental.Writer {
-	if s.Min >= s.Max {
+// running stands for all transactions that may be open. The snapshot's own end would be too
+// low: it is behind what has ended, and one that is newer runs above it. age tells the number
+// that comes next as the standby knows it: above all that wrote what was replayed.
+func (r *Reader) running(ctx context.Context) ([]incremental.Writer, error) {
+	text, err := r.recovering(ctx, `pg_catalog.concat_ws(' ', pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot()),
+ pg_catalog.age(pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid))`)
+	if err != nil {
+		return nil, err
+	}
+	oldest, ahead, _ := strings.Cut(text, " ")
+	from, ok := number(oldest)
+	n, err := strconv.ParseInt(ahead, 10, 32)
+	if !ok || err != nil {
+		return nil, shape("which transactions run")
+	}
+	return newest(from, n), nil
+}
+
+// newest is the last of n transactions from the oldest one that runs: when it is below
+// everything that runs, all of them are over.
+func newest(oldest uint64, n int64) []incremental.Writer {
+	if n <= 0 {
 		return nil
 	}
-	return []incremental.Writer{{XID: uint32(s.Max - 1), Who: "on the primary"}}
+	return []incremental.Writer{{XID: uint32(oldest + uint64(n) - 1), Who: "on the primary"}}
 }
 
 // replayed waits until the standby has replayed what the stream had brought. It is asked
