@@ -224,5 +224,5 @@ func TestCannotStart(t *testing.T) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, 20*time.Second, 2*time.Millisecond, what)
+	require.Eventually(t, f, 90*time.Second, 2*time.Millisecond, what)
 }

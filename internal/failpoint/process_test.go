@@ -93,7 +93,7 @@ func TestBlock(t *testing.T) {
 	require.Eventually(t, func() bool {
 		all, err := ReadWitness(p.witness)
 		return err == nil && len(all) == 1
-	}, 10*time.Second, time.Millisecond)
+	}, 90*time.Second, time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.Signal(0)), "it still runs")
 	require.NoError(t, os.WriteFile(release, nil, 0o600))
 	require.Zero(t, p.saw(t, "call.before 2 block").ExitStatus())
