@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/logging"
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -45,6 +46,10 @@ func (s *sidecar) supervise(signals <-chan os.Signal) error {
 	return err
 }
 
+// echo is how long a second signal counts as the first one: who ends a process and then its
+// group, as timeout(1) does, asks once.
+const echo = 50 * time.Millisecond
+
 // watch is the supervising loop. What happens first decides how the program ends.
 func (s *sidecar) watch(engine engine, signals <-chan os.Signal) error {
 	ctx, abort := context.WithCancel(context.Background())
@@ -55,15 +60,20 @@ func (s *sidecar) watch(engine engine, signals <-chan os.Signal) error {
 	childEnds := s.childEnds()
 	var childFirst, parked bool
 	var result error
+	var first time.Time
 	for asked := 0; ; {
 		select {
 		case <-s.pings:
 		case sig := <-signals:
+			if asked == 1 && time.Since(first) < echo {
+				continue
+			}
 			asked++
 			switch {
 			case parked:
 				return result
 			case asked == 1:
+				first = time.Now()
 				s.log.Info("draining", logging.KeySignal, sig.String())
 				engine.Drain()
 			default:

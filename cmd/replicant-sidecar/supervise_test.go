@@ -108,9 +108,22 @@ func TestSecondSignalCancelsTheEngine(t *testing.T) {
 	s, e, signals := newSidecar(t), newEngine(), make(chan os.Signal, 4)
 	e.deaf = true
 	signals <- syscall.SIGINT
-	signals <- syscall.SIGINT
+	go func() {
+		time.Sleep(2 * echo)
+		signals <- syscall.SIGINT
+	}()
 	require.ErrorIs(t, s.watched(t, e, signals), errCanceled)
 	require.True(t, e.canceled)
+}
+
+// TestTheEchoOfASignalIsNoSecondOne: timeout(1) signals the process and then its group.
+func TestTheEchoOfASignalIsNoSecondOne(t *testing.T) {
+	s, e, signals := newSidecar(t), newEngine(), make(chan os.Signal, 4)
+	e.onDrain = func() error { time.Sleep(echo); return nil }
+	signals <- syscall.SIGTERM
+	signals <- syscall.SIGTERM
+	require.NoError(t, s.watched(t, e, signals))
+	require.False(t, e.canceled)
 }
 
 func TestChildThatEndsFirstGivesItsCode(t *testing.T) {
