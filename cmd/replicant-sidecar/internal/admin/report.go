@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -42,7 +43,7 @@ type Report struct {
 	// read and is not durable.
 	LagBytes     int64     `json:"lag_bytes"`
 	LagSeconds   float64   `json:"lag_seconds"`
-	LastProgress time.Time `json:"last_progress"`
+	LastProgress time.Time `json:"last_progress,omitzero"`
 	InFlight     bool      `json:"in_flight"`
 
 	// InProgress is how many transactions came in part and have not committed, SpilledBytes
@@ -78,11 +79,11 @@ type Report struct {
 
 // SlotGuard says how much WAL the server keeps for the slot, how much more may be written
 // before the slot is lost (absent without a limit), and how long that lasts at the
-// present rate (0 where it is not known).
+// present rate (absent where it is not known).
 type SlotGuard struct {
 	HeldBytes   int64   `json:"held_bytes"`
 	SafeBytes   *int64  `json:"safe_bytes,omitempty"`
-	LeftSeconds float64 `json:"left_seconds"`
+	LeftSeconds float64 `json:"left_seconds,omitempty"`
 	WALStatus   string  `json:"wal_status"`
 	Warning     string  `json:"warning,omitempty"`
 }
@@ -99,8 +100,13 @@ type SourceInfo struct {
 	SystemIdentifier string `json:"system_identifier"`
 	Database         string `json:"database"`
 	Timeline         uint32 `json:"timeline"`
-	// ServerVersion is Postgres' number, such as 170004.
+	// ServerVersion is Postgres' number, such as 170004 for 17.4.
 	ServerVersion int `json:"server_version"`
+}
+
+// Release is the server's version as people say it.
+func (s SourceInfo) Release() string {
+	return fmt.Sprintf("%d.%d", s.ServerVersion/10000, s.ServerVersion%10000)
 }
 
 // SinkInfo is what the sink says of itself; empty before it was reached.
