@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/replicant-sidecar/replicant-sidecar/cmd/replicant-sidecar/internal/suite"
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
@@ -30,6 +31,7 @@ type conformanceFlags struct {
 	token, output       string
 	reports             []string
 	verbose             bool
+	given               *pflag.FlagSet // what was written at the command line
 }
 
 const reportHelp = "FORMAT=FILE, once or more: html, junit, tap, jsonl, markdown, badge or text"
@@ -38,6 +40,7 @@ const reportHelp = "FORMAT=FILE, once or more: html, junit, tap, jsonl, markdown
 func (f *conformanceFlags) add(cmd *cobra.Command, whole bool) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	f.given = flags
 	s := &f.settings
 	flags.StringVar(&s.Address, "sink", "", "address of a sink that runs already: unix:/path or host:port")
 	flags.StringVar(&s.Start, "start", "", "with --sink: starts the sink and returns when it is there (for sh -c)")
@@ -179,34 +182,4 @@ func (f *conformanceFlags) transport(o *conformance.Options) error {
 		o.TLS = &f.tls
 	}
 	return nil
-}
-
-// again is how a result says that it can be run alone: the words before "run", and the
-// sink. What holds a secret is left out.
-func (f *conformanceFlags) again(command []string) (head, tail string) {
-	var words []string
-	if f.file != "" {
-		words = append(words, "--config", quoted(f.file))
-	}
-	if f.settings.Address != "" {
-		words = append(words, "--sink", f.settings.Address)
-	}
-	if len(command) > 0 {
-		words = append(words, "--")
-		for _, word := range command {
-			words = append(words, quoted(word))
-		}
-	}
-	return "replicant-sidecar conformance", strings.Join(words, " ")
-}
-
-// quoted is a word as a shell reads it; one that may hold a secret is not shown.
-func quoted(word string) string {
-	switch {
-	case secretive.MatchString(word):
-		return "'(not shown)'"
-	case word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`*?[]{}()<>|&;#~!"):
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
