@@ -2,6 +2,7 @@ package chunks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -17,11 +18,18 @@ const (
 	unseenMax = 100 * time.Millisecond
 )
 
+// errAway: the publications have neither the table nor one of its name.
+var errAway = fmt.Errorf("%w: the table is not published", ErrAgain)
+
 // chunk reads the rows of a range, or of a list of keys: lock, snapshot, rows, end of the
 // WAL, in this order.
 func (r *Reader) chunk(ctx context.Context, job incremental.Job) (incremental.Read, error) {
 	found := incremental.Read{ID: job.ID}
 	t, shown, err := r.seeing(ctx, job)
+	if errors.Is(err, errAway) {
+		found.Away = true
+		return found, r.exec(ctx, "ROLLBACK")
+	}
 	if err != nil {
 		return found, err
 	}
@@ -80,7 +88,10 @@ func (r *Reader) seeing(ctx context.Context, job incremental.Job) (*snapshot.Tab
 		return nil, shown, err
 	}
 	t := find(tables, job.Table)
-	if t == nil || t.Relation.OID != job.Table.OID {
+	if t == nil {
+		return nil, shown, errAway
+	}
+	if t.Relation.OID != job.Table.OID {
 		return nil, shown, ErrAgain
 	}
 	if now := member(t); !now.Same(job.Table) {

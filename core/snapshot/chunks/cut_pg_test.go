@@ -42,3 +42,23 @@ func TestCutRanges(t *testing.T) {
 		require.ErrorIs(t, err, ErrAgain, "it is sorted in another way now")
 	})
 }
+
+// TestAway: a chunk tells a table that is not published from one that cannot be read now.
+func TestAway(t *testing.T) {
+	pgtest.ForEach(t, func(t *testing.T, pg *pgtest.Server) {
+		db := pg.Database(t)
+		db.Exec(t, "create table a(id int primary key)", "create table b(id int primary key)", "create publication p for table a, b")
+		r := reading(t, db, "postgres")
+		job := incremental.Job{Kind: incremental.JobChunk, Table: published(t, r, "a"), Rows: 10, Bytes: 1 << 20}
+		db.Exec(t, "alter publication p drop table a")
+		for range 2 {
+			found, err := r.Do(t.Context(), job, nil)
+			require.NoError(t, err)
+			require.True(t, found.Read.Away)
+		}
+		db.Exec(t, "alter publication p add table a")
+		found, err := r.Do(t.Context(), job, nil)
+		require.NoError(t, err)
+		require.False(t, found.Read.Away)
+	})
+}

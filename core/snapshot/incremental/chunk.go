@@ -55,6 +55,8 @@ type Read struct {
 	High     core.LSN
 	// Cut tells that rows are left in the range, or of the keys, behind the last one.
 	Cut bool
+	// Away: the publications did not have the table, and nothing was read.
+	Away bool
 }
 
 func (r *Run) chunk(id uint64) *chunk {
@@ -73,11 +75,14 @@ func (r *Run) Read(found Read) error {
 		return nil
 	}
 	t := c.table
+	if found.Away {
+		t.away = true
+		r.Failed(c.id)
+		return nil
+	}
 	key := t.positions(found.Relation)
-	if key == nil { // the key is another one: look again
-		r.discard(c)
-		t.waited, t.writers = false, nil
-		t.pause.longer(r.now)
+	if key == nil { // the key is another one
+		r.Failed(c.id)
 		return nil
 	}
 	r.proved(&found.Snapshot)
@@ -131,7 +136,7 @@ func (r *Run) Failed(id uint64) {
 	}
 	if c := r.chunk(id); c != nil && c.phase == chunkReading {
 		c.table.pause.longer(r.now)
-		c.table.waited, c.table.writers = false, nil // it may be another table now
+		c.table.unlook()
 		r.discard(c)
 		return
 	}

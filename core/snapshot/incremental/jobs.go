@@ -225,7 +225,7 @@ func (r *Run) Looked(l Look) {
 	case r.step != nil && r.step.table == t:
 		t.pause.longer(r.now) // what is on its way is of the table as it was: look again
 		return
-	case !l.Found, t.OID != l.Member.OID && r.byOID[l.Member.OID] != nil: // or it is known as the other one
+	case !l.Found, t.away, t.OID != l.Member.OID && r.byOID[l.Member.OID] != nil: // or it is known as the other one
 		r.giveUp(t)
 		t.status = Gone
 		r.version++
@@ -242,6 +242,9 @@ func (r *Run) Looked(l Look) {
 		t.shown, t.high = Snapshot{}, 0
 		r.byOID[t.OID] = t
 		r.countUnkeyed()
+	}
+	if t.settled {
+		l.Writers = nil
 	}
 	t.latest, t.writers, t.Extent = l.Relation, l.Writers, l.Member.Extent
 	t.waited = len(l.Writers) == 0

@@ -209,7 +209,7 @@ func (r *Run) forget() {
 // stream.
 func (r *Run) giveUp(t *table) {
 	r.abandon(t)
-	t.cutting = nil
+	t.cutting, t.settled, t.away = nil, false, false
 	for _, c := range append([]*chunk(nil), r.chunks...) {
 		if c.table == t && c.phase != chunkTaken {
 			r.discard(c)

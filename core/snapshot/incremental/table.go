@@ -23,6 +23,9 @@ type table struct {
 	// waited: the writer wait is over. writers are those it waits for.
 	waited, asked bool
 	writers       []Writer
+	// settled: the wait was over in this epoch, and the table is to be looked at again.
+	// away: a chunk did not find it in the publications.
+	settled, away bool
 	// unsure: the server may have forgotten the table. passed is the end of the WAL behind its
 	// writer wait, noted the version of the token that says so.
 	unsure   bool
@@ -111,6 +114,13 @@ func (t *table) left() bool {
 
 // working: windows may be opened.
 func (t *table) working() bool { return t.status == Copying && t.waited }
+
+// unlook: it may be another table now. If it is not, who writes it was streamed since its
+// wait in this epoch was over.
+func (t *table) unlook() {
+	t.settled = t.settled || t.waited
+	t.waited, t.writers = false, nil
+}
 
 // look learns the shape of a streamed relation and finds the key's columns in it.
 func (t *table) look(r *core.Relation) *shape {
