@@ -49,12 +49,9 @@ func (s *session) conclude(sum *Summary) {
 	}
 	sum.Exhaustive = true
 	visited := false
-	bad := 0
 	for i := range sum.Results {
 		r := &sum.Results[i]
-		if counts[r.Profile].add(r) {
-			bad++
-		}
+		counts[r.Profile].add(r)
 		for _, m := range r.Crashes {
 			visited = true
 			sum.Exhaustive = sum.Exhaustive && !m.Sampled
@@ -72,9 +69,25 @@ func (s *session) conclude(sum *Summary) {
 			sum.Notes = append(sum.Notes, fmt.Sprintf("capability %d is newer than this suite: not tried", c))
 		}
 	}
-	if bad > 0 {
-		sum.Exit = ExitFailures
+	sum.Exit = exitOf(sum.Results)
+}
+
+// exitOf picks the exit code. What the sink did wrong outweighs what could not be found out:
+// only where it did nothing wrong is the fault ours, or that of the probe or the crash engine.
+func exitOf(results []Result) int {
+	exit := ExitPass
+	for i := range results {
+		switch r := &results[i]; {
+		case r.Known:
+		case r.Verdict == Fail:
+			return ExitFailures
+		case r.Verdict == Broken && r.Fault:
+			exit = ExitInternal
+		case r.Verdict == Broken && exit == ExitPass:
+			exit = ExitHarness
+		}
 	}
+	return exit
 }
 
 // begin finds the rule that most failures break, and the first case that is about it: one
@@ -103,8 +116,8 @@ func begin(results []Result) string {
 	return ""
 }
 
-// add counts a result, and reports whether it fails the run.
-func (p *ProfileSummary) add(r *Result) bool {
+// add counts a result.
+func (p *ProfileSummary) add(r *Result) {
 	switch {
 	case r.Verdict == Pass:
 		p.Pass++
@@ -112,10 +125,8 @@ func (p *ProfileSummary) add(r *Result) bool {
 		p.Known++
 	case r.Verdict == Fail:
 		p.Fail++
-		return true
 	case r.Verdict == Broken:
 		p.Broken++
-		return true
 	case r.Verdict == Warn:
 		p.Warn++
 	case r.Skip == NotApplicable:
@@ -125,7 +136,6 @@ func (p *ProfileSummary) add(r *Result) bool {
 	default:
 		p.ByUser++
 	}
-	return false
 }
 
 // missing lists what keeps the sink from being conformant.

@@ -106,7 +106,7 @@ type Summary struct {
 	Exhaustive bool `json:"exhaustive"`
 	// Notes are remarks on the whole: capabilities that we do not know, say.
 	Notes []string `json:"notes,omitempty"`
-	// Exit is the exit code: ExitPass, ExitFailures, ExitHarness.
+	// Exit is the exit code: ExitPass, ExitInternal, ExitHarness, ExitFailures.
 	Exit int `json:"exit"`
 }
 
@@ -139,10 +139,10 @@ type ProfileSummary struct {
 // Exit codes of a run.
 const (
 	ExitPass = 0
-	// ExitInternal: a fault of the suite itself.
+	// ExitInternal: a fault of the suite itself, and no failure of the sink.
 	ExitInternal = 1
 	// ExitHarness: wrong use or configuration, a probe that fails its own check, a sink
-	// that never answers.
+	// that never answers; or no failure of the sink, and something that could not be found out.
 	ExitHarness = 2
 	// ExitFailures: the sink broke the contract.
 	ExitFailures = 3

@@ -40,6 +40,8 @@ type Result struct {
 	Skip    SkipKind `json:"skip,omitempty"`
 	// Why is the reason of a skip, and of Broken.
 	Why string `json:"why,omitempty"`
+	// Fault: it is Broken by a fault of the suite itself.
+	Fault bool `json:"fault,omitempty"`
 	// Known: the failure was announced, and does not count. A known failure that passes
 	// has Verdict Fail and says so in its Failure.
 	Known   bool     `json:"known,omitempty"`

@@ -181,7 +181,7 @@ func (s *session) run(ctx context.Context, c *Case, r *Result) (v Verdict) {
 			v = p.verdict
 		default:
 			r.Why = fmt.Sprintf("a fault of the suite: %v\n%s", p, debug.Stack())
-			v = Broken
+			r.Fault, v = true, Broken
 		}
 		if s.o.Probe != nil && v == Pass {
 			if err := s.o.Probe.Reset(ctx, t.schema); err != nil {

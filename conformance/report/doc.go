@@ -50,6 +50,8 @@ func verdict(s *conformance.Summary) string {
 		return "conformant, crash points sampled"
 	case s.Exit == conformance.ExitPass:
 		return "no failure, not conformant"
+	case s.Exit != conformance.ExitFailures:
+		return "not found out"
 	}
 	return "not conformant"
 }
