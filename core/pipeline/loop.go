@@ -299,6 +299,9 @@ func (l *loop) publish() {
 		if s.LagBytes > catchingUpBytes {
 			s.State = StateCatchingUp
 		}
+		if m.waitsForTables() {
+			s.State, s.Reason = StateCatchingUp, "a transaction that may have been delivered before waits for a look at the tables of the publications"
+		}
 		if w := l.session.pipeline.waiting.Load(); w != nil {
 			s.State, s.Reason = w.state, w.reason
 		}

@@ -61,6 +61,15 @@ func (m *Machine) stalls(tx *core.Transaction) bool {
 	return m.set.Run != nil && (m.set.Run.HoldsPieces(tx.XID) || m.again(tx.CommitLSN) && !m.set.Run.Knows())
 }
 
+// waitsForTables reports that a transaction waits until it is known what can be read again.
+func (m *Machine) waitsForTables() bool {
+	if m.set.Run == nil || m.set.Run.Knows() || m.held == nil && !m.stalled {
+		return false
+	}
+	table, _ := m.set.Run.Held()
+	return table == "" // else the copy of that is what it waits for
+}
+
 // release goes on with what was held back, once the copy is whole or was given up.
 func (m *Machine) release() {
 	var err error

@@ -143,3 +143,22 @@ func TestRepairWaitsForTheTables(t *testing.T) {
 		})
 	}
 }
+
+// TestPausedCopyHoldsNothing: what may come for the second time waits for a look at the tables
+// and no longer, with a word meanwhile, in a run that is paused.
+func TestPausedCopyHoldsNothing(t *testing.T) {
+	run := incremental.New(incremental.State{Generation: 1, Kind: incremental.KindInitial, Floor: 1, Paused: true}, incremental.Settings{}, time.Unix(1_000_000, 0))
+	r := newRig(t, func(set *Settings) { set.Run, set.Mode, set.Heard = run, ModeLib, 1000 })
+	require.False(t, r.m.waitsForTables())
+	r.begin(110)
+	r.moves("1", "2")
+	r.commit(110, 120)
+	r.nothing()
+	require.True(t, r.m.waitsForTables())
+	job, ok := r.m.Job()
+	require.True(t, ok)
+	require.Equal(t, incremental.JobList, job.Kind)
+	require.NoError(t, run.Listed(nil, [16]byte{}))
+	require.EqualValues(t, 120, r.work().Unit.Checkpoint)
+	require.False(t, r.m.waitsForTables())
+}

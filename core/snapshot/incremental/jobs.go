@@ -58,18 +58,15 @@ type Writer struct {
 // Next is the next job. At most so many are open as there is room for.
 func (r *Run) Next() (Job, bool) {
 	switch {
-	case r.state.Floor == 0 || r.state.Paused:
+	case r.state.Floor == 0:
 		return Job{}, false
-	case !r.state.Listed || r.relist:
-		if !r.listing && r.listPause.over(r.now) {
-			r.listing, r.relist = true, false
-			r.lastID++
-			r.listID = r.lastID
-			return Job{Kind: JobList, ID: r.lastID, Partly: r.set.Repairs}, true
-		}
-		if !r.state.Listed {
-			return Job{}, false
-		}
+	case r.lists() && !r.listing && r.listPause.over(r.now):
+		r.listing, r.relist = true, false
+		r.lastID++
+		r.listID = r.lastID
+		return Job{Kind: JobList, ID: r.lastID, Partly: r.set.Repairs}, true
+	case !r.state.Listed:
+		return Job{}, false
 	}
 	if !r.Active() {
 		return Job{}, false
@@ -92,6 +89,15 @@ func (r *Run) Next() (Job, bool) {
 		return Job{}, false
 	}
 	return r.open()
+}
+
+// lists reports that the publications are to be looked at. Amid a pause that is done once a
+// session: a transaction that comes for the second time waits for it.
+func (r *Run) lists() bool {
+	if r.state.Paused {
+		return !r.looked
+	}
+	return !r.state.Listed || r.relist
 }
 
 // wait is the next question of a table's writer wait.
@@ -338,7 +344,7 @@ func (r *Run) ready(t *table) bool {
 // zero when never.
 func (r *Run) Deadline() time.Time {
 	var first time.Time
-	if (!r.state.Listed || r.relist) && !r.state.Paused && !r.listPause.over(r.now) {
+	if r.lists() && !r.listPause.over(r.now) {
 		first = r.listPause.until
 	}
 	if !r.Active() || r.behind {
