@@ -63,32 +63,41 @@ func TestIncrementalCopyWithAStore(t *testing.T) {
 	}
 }
 
-// TestRedeliveredKeyChange: {delete 2; move 1 to 2} takes effect twice at a sink whose
-// checkpoint is ours. The second time the sink has no row to take the column from; so its
-// key is read again, though the copy was complete.
+// TestRedeliveredKeyChange: {delete 2; move 1 to 2}, in one transaction or in two, takes
+// effect twice at a sink whose checkpoint is ours. The second time the sink has no row to
+// take the column from; so its key is read again, though the copy was complete.
 func TestRedeliveredKeyChange(t *testing.T) {
-	db := pgtest.Shared(t, 17).Database(t)
-	db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
-		"insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))", "create publication p for table a")
-	sink := sinktest.NewLib()
-	sink.Caps.Kind = core.StateMirror
-	o := beside(db, sink)
-	o.Store = inPostgres(t, db)
-	r := start(t, o)
-	copied(t, r, sink)
-	alike(t, r, db, sink, "a")
-	lost := false
-	sink.After = func(core.Call, core.LSN) error {
-		if lost {
-			return nil
-		}
-		lost = true
-		r.cancel()
-		return &core.SinkError{Class: core.ClassUnknown, Call: "HandleTransaction", Code: "lost"}
+	for name, statements := range map[string][]string{
+		"in one": {"do $$ begin delete from a where id = 2; update a set id = 2 where id = 1; end $$"},
+		"in two": {"delete from a where id = 2", "update a set id = 2 where id = 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := pgtest.Shared(t, 17).Database(t)
+			db.Exec(t, "create table a(id int primary key, n int, v text)", "alter table a alter v set storage external",
+				"insert into a values (1, 0, repeat('x', 3000)), (2, 0, repeat('y', 3000))", "create publication p for table a")
+			sink := sinktest.NewLib()
+			sink.Caps.Kind = core.StateMirror
+			o := beside(db, sink)
+			o.Store = inPostgres(t, db)
+			if len(statements) > 1 { // both before the row is written
+				o.StoreBatch, o.Delivery.MaxDelay = len(statements), 5*time.Second
+			}
+			r := start(t, o)
+			copied(t, r, sink)
+			alike(t, r, db, sink, "a")
+			taken := 0
+			sink.After = func(core.Call, core.LSN) error {
+				if taken++; taken != len(statements) {
+					return nil
+				}
+				r.cancel()
+				return &core.SinkError{Class: core.ClassUnknown, Call: "HandleTransaction", Code: "lost"}
+			}
+			db.Exec(t, statements...)
+			require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
+			again := start(t, o)
+			require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 2*len(statements) }), "all comes twice")
+			alike(t, again, db, sink, "a")
+		})
 	}
-	db.Exec(t, "do $$ begin delete from a where id = 2; update a set id = 2 where id = 1; end $$")
-	require.ErrorIs(t, r.wait(t), pipeline.ErrAbort)
-	again := start(t, o)
-	require.True(t, sink.WaitFor(patience, func(all []sinktest.Transaction) bool { return len(all) == 2 }), "it comes twice")
-	alike(t, again, db, sink, "a")
 }
