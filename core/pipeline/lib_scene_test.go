@@ -19,8 +19,9 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/pgembed/pgtest"
 )
 
-// patience bounds every wait for a fact. It is far above what a slow machine needs.
-const patience = 90 * time.Second
+// patience bounds every wait for a fact. It is far above what a slow machine needs, and
+// short enough that a mutant is seen to fail and not to hang.
+const patience = 40 * time.Second
 
 // tapped is a real store with a tap at its writes. An error of a tap before means that
 // nothing was written, one of a tap after that the answer was lost.

@@ -280,7 +280,7 @@ func TestCopyAgainOverRestarts(t *testing.T) {
 			default:
 			}
 			return completions(sink) == 2
-		}, patience, 10*time.Millisecond)
+		}, 2*patience, 10*time.Millisecond)
 		require.GreaterOrEqual(t, restarts, 2)
 		require.Eventually(t, func() bool { return slices.Equal(there(t, db, "a"), held(sink, "a")) }, patience, 20*time.Millisecond)
 	})

@@ -86,7 +86,7 @@ func TestX03StreamedCommitsAreConfirmed(t *testing.T) {
 			}
 			db.Exec(t, "begin; "+rows("t", 1+i*10_000, 1000)+"; "+end)
 		}
-		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 7 }))
+		require.True(t, sink.WaitFor(2*patience, func(l []sinktest.Transaction) bool { return len(l) == 7 }))
 		log := sink.Transactions()
 		for i, number := range []int{0, 1, 3, 4, 6, 7, 9} {
 			require.Len(t, log[i].Changes, 1000)
@@ -158,7 +158,7 @@ func TestLargeStreamedTransactionInLittleMemory(t *testing.T) {
 			}
 		}()
 		db.Exec(t, fmt.Sprintf("insert into t select i, repeat('x', 500) from generate_series(1, %d) i", n), "insert into last values (default)")
-		require.True(t, sink.WaitFor(patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
+		require.True(t, sink.WaitFor(3*patience, func(l []sinktest.Transaction) bool { return len(l) == 1 }), "%v", r.Status().Reason)
 		stop()
 		require.EqualValues(t, n, sink.rows.Load())
 		require.Eventually(t, func() bool { return r.Status().Streamed == 1 && r.Status().Spilled == 0 && r.Status().InProgress == 0 }, patience, time.Millisecond)
