@@ -34,7 +34,8 @@ const patience = 30 * time.Second
 func newStandby(t *testing.T) *standby {
 	t.Helper()
 	s := &standby{primary: pgtest.Own(t, 17, pgembed.Options{}).Database(t)}
-	s.primary.Exec(t, "create table a(id int primary key, n int)", "insert into a values (1, 0)", "create publication p for table a")
+	s.primary.Exec(t, "create table a(id int primary key, n int)", "insert into a values (1, 0)", "create publication p for table a",
+		"create role reader", "grant select on a to reader")
 	server, err := s.primary.Server.Standby(t.Context(), map[string]string{"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
@@ -68,7 +69,14 @@ func newStandby(t *testing.T) *standby {
 	}, patience, 20*time.Millisecond)
 	s.options = chunks.Options{
 		Source: snapshot.Source{
-			Open:     func(ctx context.Context) (*pgconn.PgConn, error) { return pgconn.Connect(ctx, s.db.DSN) },
+			Open: func(ctx context.Context) (*pgconn.PgConn, error) {
+				config, err := pgconn.ParseConfig(s.db.DSN)
+				if err != nil {
+					return nil, err
+				}
+				config.RuntimeParams["role"] = "reader" // it may not see what a receiver does
+				return pgconn.ConnectConfig(ctx, config)
+			},
 			Classify: func(_ context.Context, err error) error { return err },
 		},
 		Publications: []string{"p"}, SystemIdentifier: system, Timeline: 1,
@@ -132,9 +140,30 @@ func (s *standby) end(t *testing.T) (at core.LSN) {
 	return at
 }
 
+// unfed takes the primary from the standby, and gives it back. Meanwhile nothing tells how
+// far an archive has brought what is visible.
+func (s *standby) unfed(t *testing.T, r *chunks.Reader) {
+	t.Helper()
+	s.db.Exec(t, "alter system set primary_conninfo = ''", "select pg_reload_conf()")
+	require.Eventually(t, func() bool {
+		var replay, receive string
+		var fed bool
+		err := s.db.Conn(t).QueryRow(t.Context(), "select pg_last_wal_replay_lsn()::text, pg_last_wal_receive_lsn()::text, exists (select from pg_stat_wal_receiver)").Scan(&replay, &receive, &fed)
+		return err == nil && !fed && replay == receive
+	}, patience, 20*time.Millisecond)
+	_, err := r.Do(t.Context(), s.job(0), nil)
+	require.ErrorIs(t, err, chunks.ErrAgain)
+	s.db.Exec(t, "alter system reset primary_conninfo", "select pg_reload_conf()")
+	require.Eventually(t, func() bool {
+		_, err := r.Do(t.Context(), s.job(0), nil)
+		return err == nil
+	}, patience, 20*time.Millisecond)
+}
+
 // TestStandbyChunks: what a chunk of a standby shows ends at or below its high mark, also
 // while the replay of a commit goes on for long after it is visible; nothing is read before
-// the standby has replayed what the stream had brought, nor at another server.
+// the standby has replayed what the stream had brought, nor while it has no primary, nor at
+// another server.
 func TestStandbyChunks(t *testing.T) {
 	s := newStandby(t)
 	r := s.reader(t)
@@ -172,6 +201,8 @@ func TestStandbyChunks(t *testing.T) {
 	found, ok := <-read
 	require.True(t, ok)
 	require.Equal(t, "100", string(found.Read.Rows[0].Value(1).Text))
+
+	s.unfed(t, r)
 
 	s.options.Standby.PID++
 	_, err := s.reader(t).Do(t.Context(), s.job(0), nil)
