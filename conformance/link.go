@@ -107,6 +107,7 @@ func answerOf(call string, start time.Time, err error, trailers metadata.MD) *an
 	if values := trailers.Get(sinkv1.ReasonMetadata); a.Reason == "" && len(values) > 0 {
 		a.Reason = values[0]
 	}
+	a.Reason = reasonText(a.Reason)
 	return a
 }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (s *session) lastWords() string {
 	if len(out) > 2000 {
 		out = "..." + out[len(out)-2000:]
 	}
-	return "; the sink printed:\n" + out
+	return "; the sink printed:\n" + paragraph(out, len(out))
 }
 
 func mode(t Target) string {
@@ -121,6 +122,7 @@ func (s *session) try(ctx context.Context, c *Case) Result {
 		r.Output = s.outputSince(mark)
 	}
 	s.known(&r)
+	r.clean()
 	r.Duration = time.Since(start)
 	s.tire(&r)
 	return r
@@ -251,10 +253,10 @@ func (s *session) reproduce(c *Case) string {
 // info is what the sink says of itself.
 func (s *session) info() SinkInfo {
 	i := SinkInfo{
-		Name: s.caps.GetSinkName(), Version: s.caps.GetSinkVersion(), ProtocolMinor: s.caps.GetProtocolMinor(),
+		Name: Printable(s.caps.GetSinkName(), nameMax), Version: Printable(s.caps.GetSinkVersion(), nameMax), ProtocolMinor: s.caps.GetProtocolMinor(),
 		Kind: strings.ToLower(strings.TrimPrefix(s.caps.GetSinkKind().String(), "SINK_KIND_")),
 	}
-	for _, f := range s.caps.GetFencing() {
+	for _, f := range fewOf(s.caps.GetFencing()) {
 		i.Fencing = append(i.Fencing, strings.TrimPrefix(f.String(), "FENCING_"))
 	}
 	for _, n := range capabilityOrder() {
@@ -265,6 +267,15 @@ func (s *session) info() SinkInfo {
 		}
 	}
 	return i
+}
+
+// fewMax is how many numbers of a sink's list are told that we may not know.
+const fewMax = 10
+
+// fewOf are the first of a list, each once: a sink may send it a thousand times.
+func fewOf[E cmp.Ordered](list []E) []E {
+	sorted := slices.Compact(slices.Sorted(slices.Values(list)))
+	return sorted[:min(fewMax, len(sorted))]
 }
 
 // capabilityOrder are the capabilities that we know, in their order.

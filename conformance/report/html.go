@@ -21,6 +21,7 @@ var pageStyle string
 // page is what the template sees.
 type page struct {
 	*conformance.Summary
+	Name, Version string
 	Verdict, Tone string
 	Style         template.CSS
 	Count         counted
@@ -46,7 +47,7 @@ type grouped struct {
 
 // HTML writes one page without scripts, fonts, images or links to other hosts.
 func HTML(w io.Writer, s *conformance.Summary) error {
-	p := page{Summary: s, Verdict: verdict(s), Tone: "bad", Style: template.CSS(pageStyle)}
+	p := page{Summary: s, Name: nameOf(s), Version: versionOf(s), Verdict: verdict(s), Tone: "bad", Style: template.CSS(pageStyle)}
 	if s.Conformant {
 		p.Tone = "good"
 	} else if s.Exit == conformance.ExitPass {

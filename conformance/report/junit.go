@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 )
@@ -49,7 +50,7 @@ type message struct {
 
 // JUnit writes the XML that CI systems read: a group of cases is a suite.
 func JUnit(w io.Writer, s *conformance.Summary) error {
-	all := suites{Name: "conformance of " + s.Sink.Name, Time: seconds(time.Duration(s.Duration))}
+	all := suites{Name: "conformance of " + nameOf(s), Time: seconds(time.Duration(s.Duration))}
 	byName := map[string]*suite{}
 	for i := range s.Results {
 		r := &s.Results[i]
@@ -103,10 +104,10 @@ func details(r *conformance.Result) string {
 	return b.String()
 }
 
-// xmlText drops what XML cannot hold: a sink may print any bytes.
+// xmlText drops what XML cannot hold and what a terminal obeys: a sink may print any bytes.
 func xmlText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || r == '\r' || (r >= 0x20 && r != 0xFFFE && r != 0xFFFF && r != 0xFFFD) {
+		if r == '\t' || r == '\n' || unicode.IsGraphic(r) && r != 0xFFFD {
 			return r
 		}
 		return -1

@@ -13,7 +13,7 @@ import (
 // Markdown writes a section for a README: the verdict, the profiles, the failures.
 func Markdown(w io.Writer, s *conformance.Summary) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "**%s** %s: %s\n\n", cell(s.Sink.Name), cell(s.Sink.Version), verdict(s))
+	fmt.Fprintf(b, "**%s** %s: %s\n\n", cell(nameOf(s)), cell(versionOf(s)), verdict(s))
 	fmt.Fprintf(b, "| profile | passed | failed | warned | skipped |\n|---|---|---|---|---|\n")
 	for _, p := range s.Profiles {
 		if p.Applies {

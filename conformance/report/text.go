@@ -150,9 +150,15 @@ func (t *Terminal) Summary(s *conformance.Summary) {
 }
 
 func sinkLine(s *conformance.Summary) string {
-	return fmt.Sprintf("sink %s %s, %s, %s; advertises %s", cmp.Or(s.Sink.Name, "without a name"), s.Sink.Version,
+	return fmt.Sprintf("sink %s %s, %s, %s; advertises %s", cmp.Or(nameOf(s), "without a name"), versionOf(s),
 		strings.ReplaceAll(s.Sink.Kind, "_", " "), s.Mode, strings.Join(append(s.Sink.Capabilities, fencings(s)...), " "))
 }
+
+// nameOf and versionOf are what a sink calls itself, also where the lines of the report were
+// written by another program.
+func nameOf(s *conformance.Summary) string { return conformance.Printable(s.Sink.Name, 100) }
+
+func versionOf(s *conformance.Summary) string { return conformance.Printable(s.Sink.Version, 100) }
 
 func fencings(s *conformance.Summary) (all []string) {
 	for _, f := range s.Sink.Fencing {
