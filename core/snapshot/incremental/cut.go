@@ -1,6 +1,10 @@
 package incremental
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/replicant-sidecar/replicant-sidecar/core"
+)
 
 // A large table is cut into ranges of about a chunk each, by keys that a reader finds ahead, so
 // that several readers can read it side by side. Ranges partition the keys whatever happens to
@@ -33,7 +37,7 @@ func (r *Run) cuts(t *table) bool {
 	if r.set.Readers < 2 || t.cutFailures >= cutFailuresMost || !t.Extent.Known {
 		return false
 	}
-	if t.Extent.Rows >= 0 && t.Extent.Rows <= 2*int64(r.perChunk(t)) || t.Extent.Rows < 0 && t.Extent.Bytes <= 2*int64(r.set.ChunkBytes) {
+	if t.Extent.Rows <= 2*int64(r.perChunk(t)) && t.Extent.Bytes <= 2*int64(r.set.ChunkBytes) {
 		return false
 	}
 	all := 0
@@ -43,13 +47,25 @@ func (r *Run) cuts(t *table) bool {
 	return all <= len(r.tables)+cutsMost
 }
 
-// perChunk is how many rows a chunk of the table is likely to have, by count and by size.
+// perChunk is how many rows a chunk of the table is likely to have, by count and by the size of
+// those that were read. The catalog's numbers are no measure: they count columns that are not
+// published and rows that are gone, and are as old as the last analyze.
 func (r *Run) perChunk(t *table) int {
 	rows := t.rowsNext.next
-	if t.Extent.Rows > 0 {
-		rows = int(min(int64(rows), int64(r.set.ChunkBytes)/(t.Extent.Bytes/t.Extent.Rows+1)))
+	if t.sizes.rows > 0 {
+		rows = min(rows, r.set.ChunkBytes/(t.sizes.bytes/t.sizes.rows+1))
 	}
 	return max(rows, 1)
+}
+
+// sizes are those of the rows that were read of a table in this session.
+type sizes struct{ rows, bytes int }
+
+func (s *sizes) came(rows []core.Tuple) {
+	s.rows += len(rows)
+	for _, row := range rows {
+		s.bytes += len(row.Packed())
+	}
 }
 
 // cut asks for keys to cut a range by, when there will soon be fewer ranges than readers.

@@ -1,6 +1,8 @@
 package incremental
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,11 +107,44 @@ func TestTablesThatAreNotCut(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, JobChunk, job.Kind)
 
-	r, _ = sizable(t, 2, 1_000_000)
-	r.tables[0].Extent.Bytes = 1_000_000 << 20
-	job, ok = r.Next()
-	require.True(t, ok)
-	require.Equal(t, 1, job.Rows, "rows of a megabyte")
+}
+
+// TestPiecesByTheRowsThatWereRead: what the catalog tells of a table's size is no measure of its
+// rows: it counts columns that are not published, and rows that are gone. So pieces have as many
+// rows as were asked for until some were read, and then as many as fit into a chunk.
+func TestPiecesByTheRowsThatWereRead(t *testing.T) {
+	for name, extent := range map[string]Extent{
+		"a large column that is not published": {Known: true, Rows: 1_000_000, Bytes: 300_000 * 1_000_000},
+		"bloat":                                {Known: true, Rows: 1_000_000, Bytes: 1 << 40},
+		"old statistics":                       {Known: true, Rows: 10, Bytes: 1 << 40},
+		"no statistics":                        {Known: true, Rows: -1, Bytes: 1 << 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, relation := sizable(t, 2, 1_000_000)
+			r.tables[0].Extent = extent
+			cut, ok := r.Next()
+			require.True(t, ok)
+			require.Equal(t, JobCut, cut.Kind)
+			require.Equal(t, ChunkRowsDefault, cut.Rows)
+			r.Cut(cut.ID, []Key{{"c"}, {"f"}, {"k"}, {"p"}})
+			job, _ := r.Next()
+			require.Equal(t, JobChunk, job.Kind)
+			var rows []core.Tuple
+			for i := range 20 {
+				rows = append(rows, core.PackTuple(core.Text(fmt.Sprintf("a%02d", i)), core.Text(strings.Repeat("x", 50_000))))
+			}
+			require.NoError(t, r.Read(Read{ID: job.ID, Relation: relation, Rows: rows, Snapshot: Snapshot{Max: 9}, High: 5, Cut: true}))
+			r.Frontier(5)
+			stored(t, r, r.Take())
+			for job, ok := r.Next(); ok; job, ok = r.Next() {
+				if job.Kind == JobCut {
+					require.Equal(t, ChunkBytesDefault/50_000, job.Rows, "rows of 50 kB")
+					return
+				}
+			}
+			require.Fail(t, "no more is cut")
+		})
+	}
 }
 
 // TestCutOfBefore: keys that come when the table is another one, or is read again, cut

@@ -197,6 +197,7 @@ func (r *Run) forget() {
 	r.unproven = nil
 	clear(r.unprovenIn)
 	for _, t := range r.tables {
+		t.settled = false
 		if t.copy != nil && t.copy.shown != nil {
 			continue
 		}

@@ -83,6 +83,7 @@ func (r *Run) Take() *Step {
 		if c.phase == chunkBuffered && r.frontier >= c.read.High {
 			step := &Step{kind: stepChunk, table: c.table, status: c.table.status, chunk: c, rows: r.judge(c)}
 			c.phase, c.version = chunkTaken, r.version
+			c.table.sizes.came(c.read.Rows)
 			r.trim(c.table)
 			return r.taken(step)
 		}

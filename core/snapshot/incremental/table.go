@@ -17,6 +17,7 @@ type table struct {
 	ranges         []Range // that no chunk has
 	cutting        *cutting
 	cutFailures    int
+	sizes          sizes
 	repair         map[keyBytes]*wanted
 	repairBytes    int
 
