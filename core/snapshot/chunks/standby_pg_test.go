@@ -31,12 +31,12 @@ type standby struct {
 
 const patience = 30 * time.Second
 
-func newStandby(t *testing.T) *standby {
+func newStandby(t *testing.T, settings map[string]string) *standby {
 	t.Helper()
 	s := &standby{primary: pgtest.Own(t, 17, pgembed.Options{}).Database(t)}
 	s.primary.Exec(t, "create table a(id int primary key, n int)", "insert into a values (1, 0)", "create publication p for table a",
 		"create role reader", "grant select on a to reader")
-	server, err := s.primary.Server.Standby(t.Context(), map[string]string{"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"})
+	server, err := s.primary.Server.Standby(t.Context(), settings)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
 	s.db = &pgtest.DB{Server: &pgtest.Server{Server: server, Major: 17}, Name: s.primary.Name, DSN: server.DSN(s.primary.Name)}
@@ -57,7 +57,10 @@ func newStandby(t *testing.T) *standby {
 		}
 	}
 	require.Eventually(t, func() bool { // else the primary may remove what the slot decodes with
-		var kept bool
+		kept := settings["hot_standby_feedback"] != "on"
+		if kept {
+			return true
+		}
 		err := s.primary.Conn(t).QueryRow(t.Context(), "select catalog_xmin is not null from pg_replication_slots where slot_name = 'standby'").Scan(&kept)
 		return err == nil && kept
 	}, patience, 50*time.Millisecond)
@@ -165,7 +168,7 @@ func (s *standby) unfed(t *testing.T, r *chunks.Reader) {
 // the standby has replayed what the stream had brought, nor while it has no primary, nor at
 // another server.
 func TestStandbyChunks(t *testing.T) {
-	s := newStandby(t)
+	s := newStandby(t, map[string]string{"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"})
 	r := s.reader(t)
 	const commits = 5
 	for n := 1; n <= commits; n++ {
@@ -211,4 +214,32 @@ func TestStandbyChunks(t *testing.T) {
 	s.db.Exec(t, "select pg_promote()")
 	_, err = s.reader(t).Do(t.Context(), s.job(0), nil)
 	require.ErrorIs(t, err, chunks.ErrElsewhere)
+}
+
+// TestStandbyWithoutFeedback: the primary removes rows that a chunk is reading, and the standby
+// ends the chunk for that. It can be read again, as the rows are then.
+func TestStandbyWithoutFeedback(t *testing.T) {
+	s := newStandby(t, map[string]string{"hot_standby_feedback": "off", "max_standby_streaming_delay": "0"})
+	conflicts := true
+	s.options.Describe = func(context.Context, *core.Relation) { // under the snapshot, before the rows
+		if !conflicts {
+			return
+		}
+		conflicts = false
+		s.primary.Exec(t, "insert into a select i, 0 from generate_series(2, 5) i", "delete from a where id = 1", "vacuum a")
+		require.Eventually(t, func() bool {
+			var ended bool
+			err := s.db.Conn(t).QueryRow(t.Context(), "select confl_snapshot > 0 from pg_stat_database_conflicts where datname = current_database()").Scan(&ended)
+			return err == nil && ended
+		}, patience, 20*time.Millisecond)
+	}
+	r := s.reader(t)
+	_, err := r.Do(t.Context(), s.job(0), nil)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, chunks.ErrElsewhere)
+	_, halts := core.AsHalt(err)
+	require.False(t, halts, "%v", err)
+	found, err := r.Do(t.Context(), s.job(s.end(t)-1), nil)
+	require.NoError(t, err)
+	require.Len(t, found.Read.Rows, 4)
 }
