@@ -64,6 +64,9 @@ func (s *session) conclude(sum *Summary) {
 	sum.Why = s.missing(sum, visited)
 	sum.Begin = begin(sum.Results)
 	sum.Conformant = len(sum.Why) == 0
+	if s.keyed {
+		sum.Notes = append(sum.Notes, keylessNote)
+	}
 	newer := slices.DeleteFunc(slices.Clone(s.caps.GetCapabilities()), func(c sinkv1.Capability) bool {
 		return sinkv1.Capability_name[int32(c)] != ""
 	})

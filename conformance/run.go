@@ -34,6 +34,9 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 			return nil, fmt.Errorf("the probe cannot be trusted: %w", err)
 		}
 	}
+	if !s.log() {
+		s.run(ctx, &keylessCase, &Result{})
+	}
 	sum := &Summary{Sink: s.info(), Started: started, Seed: s.seed, Mode: mode(o.Target)}
 	for i := range selected {
 		if ctx.Err() != nil {

@@ -30,6 +30,8 @@ type session struct {
 	dead error
 	// hung counts the cases in a row that waited in vain.
 	hung int
+	// keyed: the sink declines tables without a key.
+	keyed bool
 	// crasher is the one that worked first.
 	crasher Crasher
 }
@@ -139,6 +141,9 @@ func (s *session) why(c *Case) (SkipKind, string) {
 		if match(skip.Pattern, c) {
 			return ByUser, skip.Reason
 		}
+	}
+	if s.keyed && slices.Contains(aboutKeyless, c.ID) {
+		return NotApplicable, "the sink declines tables without a key"
 	}
 	for _, need := range c.Capabilities {
 		if !s.has(need) {

@@ -31,6 +31,7 @@ func (c *copying) chunk(table *shape, rows ...[]any) chunk {
 	for _, row := range rows {
 		u.rows = append(u.rows, cells(row...))
 	}
+	u.rows = c.s.t.once(table, u.rows)
 	return u
 }
 

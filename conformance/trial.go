@@ -182,7 +182,7 @@ func (t *Trial) shaped(schema, name string, identity sinkv1.ReplicaIdentity, wor
 		t.oid++
 		oid = t.session.oids + t.oid
 	}
-	s := newShape(oid, schema, name, identity, words...)
+	s := newShape(oid, schema, name, identity, t.keyed(words)...)
 	t.shapes[full] = s
 	if t.model.tables[full] == nil { // also what a refused unit would have made is looked at
 		t.model.table(s)
