@@ -26,6 +26,7 @@ func StateOf(c core.Checkpoint) Stored {
 
 // Slot is what the source knows of our slot.
 type Slot struct {
+	Name    string
 	Present bool
 	// Busy: another session streams from it, or another sidecar holds the bootstrap lock.
 	Busy bool
@@ -45,9 +46,8 @@ type Intent struct {
 	AdoptSlot bool
 	// Snapshot is how the rows reach the sink that exist before the slot does.
 	Snapshot Snapshot
-	// Armed: an incremental snapshot is stored as begun, so that a slot without a position
-	// is the one that it was begun for.
-	Armed bool
+	// Begun is what is stored of a copy that was begun, for a stream without a position.
+	Begun Begun
 	// SnapshotRedo: the slot of an initial snapshot that was not completed may be dropped.
 	SnapshotRedo bool
 }
@@ -63,6 +63,22 @@ const (
 	SnapshotInitial
 	// SnapshotIncremental copies beside the stream.
 	SnapshotIncremental
+)
+
+// Begun is what is known of a copy that a start before this one began.
+type Begun uint8
+
+// What can be known.
+const (
+	// BegunNothing: none was begun, or the sink takes no rows of one.
+	BegunNothing Begun = iota
+	// BegunUnknown: the sink takes rows of a copy, and nobody keeps whether one was begun.
+	BegunUnknown
+	// BegunInitial: one that comes before the stream. It cannot be gone on with.
+	BegunInitial
+	// BegunBeside: one beside the stream. A slot without a position is the one that it was
+	// begun for.
+	BegunBeside
 )
 
 // Action is what a start does next.
@@ -92,52 +108,86 @@ const (
 // Decide is the decision matrix of a start: one row per combination, no other input.
 // A combination that is not listed halts.
 func Decide(stored Stored, slot Slot, intent Intent) (Action, error) {
-	if slot.Busy {
+	switch {
+	case slot.Busy:
 		return Standby, nil
+	case stored > At:
+		return 0, halt(core.HaltInvariant, "a state of the checkpoint that the decision matrix does not know")
+	case stored != At && slot.Present && intent.redoes(slot):
+		return DropLeftover, nil
 	}
 	if slot.Present {
-		if stored != At && intent.redoes(slot) {
-			return DropLeftover, nil
-		}
-		if err := usable(slot, intent); err != nil {
+		if err := ours(slot, intent); err != nil {
 			return 0, err
 		}
 	}
-	if stored != At && intent.Snapshot == SnapshotInitial && (stored == Absent || stored == Claimed) {
-		if slot.Present {
-			return 0, halt(core.HaltSnapshotIncomplete, "the slot exists and the checkpoint is empty: the copy that made the slot was not completed")
-		}
-		return CopyInitial, nil
+	if err := unfinished(stored, slot, intent); err != nil {
+		return 0, err
 	}
 	switch {
+	case slot.Present && slot.Invalidated != "":
+		return 0, halt(core.HaltSlotInvalidated, "reason: "+slot.Invalidated)
 	case stored == At && slot.Present:
 		return Resume, nil
 	case stored == At:
 		return 0, halt(core.HaltSlotMissing, "there is a checkpoint and the slot does not exist")
-	case slot.Present && (intent.AdoptSlot || intent.Armed):
+	case intent.Snapshot == SnapshotInitial:
+		return CopyInitial, nil
+	case slot.Present && (intent.AdoptSlot || intent.Begun == BegunBeside):
 		return StoreBase, nil
 	case stored == Absent && slot.Present:
 		return 0, halt(core.HaltCheckpointMissing, "the slot exists and no checkpoint is stored")
 	case !intent.GoForward && intent.Snapshot != SnapshotIncremental:
 		return 0, halt(core.HaltGoForwardRequired, "the checkpoint is empty and the sink is a state mirror")
-	case stored == Claimed && slot.Present:
+	case slot.Present: // claimed: a crash between making the slot and storing the base
 		return StoreBase, nil
-	case stored == Claimed || stored == Absent:
-		return CreateSlot, nil
 	}
-	return 0, halt(core.HaltInvariant, "a state of the checkpoint that the decision matrix does not know")
+	return CreateSlot, nil
+}
+
+// unfinished refuses to stream past a copy that was begun and not completed, and says what to
+// type instead. With a position there is none: a copy before the stream is complete by it, and
+// one beside it looks after itself.
+func unfinished(stored Stored, slot Slot, intent Intent) error {
+	drop := "SELECT pg_drop_replication_slot('" + slot.Name + "')"
+	redo := "; start once with --snapshot=initial --snapshot-redo, or run " + drop + " and start with --snapshot=initial"
+	initial := intent.Snapshot == SnapshotInitial
+	switch {
+	case stored == At:
+		return nil
+	case intent.Begun == BegunBeside && intent.Snapshot != SnapshotIncremental:
+		return CopyLeft()
+	case intent.Begun == BegunInitial && slot.Present:
+		return halt(core.HaltSnapshotIncomplete, "an initial copy was begun and not completed: the sink has a part of the tables"+redo)
+	case intent.Begun == BegunInitial && !initial:
+		return halt(core.HaltSnapshotIncomplete, "an initial copy was begun and not completed: the sink may have a part of the tables; start with --snapshot=initial")
+	case initial && slot.Present:
+		return halt(core.HaltSnapshotIncomplete, "the slot exists and the checkpoint is empty: the copy that made the slot was not completed"+redo)
+	case stored == Claimed && slot.Present && intent.Begun == BegunUnknown && !intent.AdoptSlot:
+		return halt(core.HaltSnapshotIncomplete, "the slot exists and the checkpoint is empty: either an initial copy was not completed, and the sink has a part of "+
+			"the tables, or a start ended between making the slot and storing its position; the sink keeps no progress token, which would tell. Run "+
+			drop+" and start with --snapshot=initial, or as before if no copy was ever begun")
+	}
+	return nil
+}
+
+// CopyLeft is the halt of a start that would stream past a copy beside the stream: rows that
+// come to other keys meanwhile would be missed for good.
+func CopyLeft() error {
+	return core.NewHalt(core.HaltSnapshotIncomplete, "snapshot",
+		"a copy beside the stream was begun and is not complete; start with --snapshot=incremental, which goes on with it, until it is")
 }
 
 // redoes reports whether the slot may be dropped because the operator said so: it is one
 // that an initial snapshot of ours would have made. One that Postgres has given up may go
 // too.
 func (i Intent) redoes(slot Slot) bool {
-	return i.Snapshot == SnapshotInitial && i.SnapshotRedo &&
+	return i.Snapshot == SnapshotInitial && i.SnapshotRedo && i.Begun != BegunBeside &&
 		slot.Logical && slot.Plugin == "pgoutput" && slot.Database == i.Database && !slot.TwoPhase
 }
 
-// usable refuses a slot that is not ours to read, whatever the checkpoint says.
-func usable(slot Slot, intent Intent) error {
+// ours refuses a slot that is not ours to read, whatever the checkpoint says.
+func ours(slot Slot, intent Intent) error {
 	switch {
 	case !slot.Logical:
 		return halt(core.HaltSlotPlugin, "the slot is a physical one")
@@ -147,8 +197,6 @@ func usable(slot Slot, intent Intent) error {
 		return halt(core.HaltSlotDatabase, "the slot belongs to another database")
 	case slot.TwoPhase:
 		return halt(core.HaltSlotTwoPhase, "the slot was made with two_phase on")
-	case slot.Invalidated != "":
-		return halt(core.HaltSlotInvalidated, "reason: "+slot.Invalidated)
 	}
 	return nil
 }

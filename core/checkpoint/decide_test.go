@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -124,6 +125,112 @@ func requireHalt(t *testing.T, err error, code core.HaltCode) {
 	h, ok := core.AsHalt(err)
 	require.True(t, ok, "want halt %s, got %v", code, err)
 	require.Equal(t, code, h.Code)
+}
+
+// TestDecideBegun lists every combination of what is known of a copy with what is stored, the
+// slot, the way to copy and the operator's word: nothing but an initial copy follows one that
+// was not completed, and nothing but an incremental one a copy beside the stream.
+func TestDecideBegun(t *testing.T) {
+	const incomplete = "snapshot_incomplete"
+	names := map[Action]string{Resume: "resume", CreateSlot: "create", StoreBase: "base", CopyInitial: "copy", DropLeftover: "drop"}
+	// by begun, stored and slot absent/present: with no snapshot none, forward, adopt; initial, redo; incremental
+	table := map[Begun]map[Stored][2][6]string{
+		BegunNothing: {
+			Absent: {
+				{"go_forward_required", "create", "go_forward_required", "copy", "copy", "create"},
+				{"checkpoint_missing", "checkpoint_missing", "base", incomplete, "drop", "checkpoint_missing"},
+			},
+			Claimed: {
+				{"go_forward_required", "create", "go_forward_required", "copy", "copy", "create"},
+				{"go_forward_required", "base", "base", incomplete, "drop", "base"},
+			},
+		},
+		BegunUnknown: {
+			Absent: {
+				{"go_forward_required", "create", "go_forward_required", "copy", "copy", "create"},
+				{"checkpoint_missing", "checkpoint_missing", "base", incomplete, "drop", "checkpoint_missing"},
+			},
+			Claimed: {
+				{"go_forward_required", "create", "go_forward_required", "copy", "copy", "create"},
+				{incomplete, incomplete, "base", incomplete, "drop", incomplete},
+			},
+		},
+		BegunInitial: {
+			Absent: {
+				{incomplete, incomplete, incomplete, "copy", "copy", incomplete},
+				{incomplete, incomplete, incomplete, incomplete, "drop", incomplete},
+			},
+			Claimed: {
+				{incomplete, incomplete, incomplete, "copy", "copy", incomplete},
+				{incomplete, incomplete, incomplete, incomplete, "drop", incomplete},
+			},
+		},
+		BegunBeside: {
+			Absent: {
+				{incomplete, incomplete, incomplete, incomplete, incomplete, "create"},
+				{incomplete, incomplete, incomplete, incomplete, incomplete, "base"},
+			},
+			Claimed: {
+				{incomplete, incomplete, incomplete, incomplete, incomplete, "create"},
+				{incomplete, incomplete, incomplete, incomplete, incomplete, "base"},
+			},
+		},
+	}
+	intents := [6]Intent{
+		{}, {GoForward: true}, {AdoptSlot: true}, {Snapshot: SnapshotInitial}, {Snapshot: SnapshotInitial, SnapshotRedo: true}, {Snapshot: SnapshotIncremental},
+	}
+	for begun, byStored := range table {
+		byStored[At] = [2][6]string{
+			{"slot_missing", "slot_missing", "slot_missing", "slot_missing", "slot_missing", "slot_missing"},
+			{"resume", "resume", "resume", "resume", "resume", "resume"},
+		}
+		for stored, bySlot := range byStored {
+			for present, byIntent := range bySlot {
+				slot := Slot{Name: "shop_slot"}
+				if present == 1 {
+					slot = Slot{Name: "shop_slot", Present: true, Plugin: "pgoutput", Logical: true, Database: "shop"}
+				}
+				for n, want := range byIntent {
+					intent := intents[n]
+					intent.Database, intent.Begun = "shop", begun
+					action, err := Decide(stored, slot, intent)
+					got := names[action]
+					if h, ok := core.AsHalt(err); ok {
+						got = strings.TrimPrefix(string(h.Code), "data_gap.")
+					}
+					require.Equal(t, want, got, "begun=%d stored=%d present=%d intent=%d", begun, stored, present, n)
+				}
+			}
+		}
+	}
+}
+
+// TestDecideSaysWhatToType: a halt over an unfinished copy has the commands, and never one that
+// would stream past it or drop what is somebody else's.
+func TestDecideSaysWhatToType(t *testing.T) {
+	good := Slot{Name: "shop_slot", Present: true, Plugin: "pgoutput", Logical: true, Database: "shop"}
+	forward := Intent{Database: "shop", GoForward: true, Begun: BegunInitial}
+	_, err := Decide(Claimed, good, forward)
+	require.ErrorContains(t, err, "--snapshot=initial --snapshot-redo")
+	require.ErrorContains(t, err, "SELECT pg_drop_replication_slot('shop_slot')")
+	_, err = Decide(Claimed, Slot{}, forward)
+	require.ErrorContains(t, err, "start with --snapshot=initial")
+	require.NotContains(t, err.Error(), "pg_drop")
+	lost := good
+	lost.Invalidated = "wal_removed"
+	_, err = Decide(Claimed, lost, forward)
+	requireHalt(t, err, core.HaltSnapshotIncomplete)
+	foreign := good
+	foreign.Database = "other"
+	_, err = Decide(Claimed, foreign, forward)
+	requireHalt(t, err, core.HaltSlotDatabase)
+	forward.Begun = BegunUnknown
+	_, err = Decide(Claimed, good, forward)
+	require.ErrorContains(t, err, "either an initial copy was not completed")
+	require.ErrorContains(t, err, "SELECT pg_drop_replication_slot('shop_slot')")
+	forward.Begun = BegunBeside
+	_, err = Decide(Claimed, good, forward)
+	require.ErrorContains(t, err, "--snapshot=incremental")
 }
 
 // TestDecideInitialSnapshot: a copy begins only where there is neither slot nor position,

@@ -95,11 +95,6 @@ func (s *session) sure(ctx context.Context, doubtful error) error {
 // bootstrap gives a stream its first position. Then the road begins from the top.
 func (s *session) bootstrap(ctx context.Context) error {
 	return s.locked(ctx, func(slot wal.SlotState, action checkpoint.Action) error {
-		if s.pipeline.options.Snapshot != checkpoint.SnapshotIncremental {
-			if err := s.leavesNoCopy(ctx); err != nil {
-				return err
-			}
-		}
 		switch action {
 		case checkpoint.CopyInitial:
 			return s.copyInitial(ctx)

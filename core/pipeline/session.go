@@ -168,24 +168,21 @@ func (s *session) decide(ctx context.Context, stored core.Checkpoint) (wal.SlotS
 	if err != nil {
 		return slot, 0, err
 	}
-	armed, err := s.armed(ctx, stored)
+	begun, err := s.begun(ctx, stored)
 	if err != nil {
 		return slot, 0, err
 	}
 	state := checkpoint.StateOf(stored)
 	action, err := checkpoint.Decide(state, checkpoint.Slot{
-		Present: slot.Present, Busy: slot.Active && slot.ActivePID != s.conn.PID(),
+		Name: p.options.Source.Slot, Present: slot.Present, Busy: slot.Active && slot.ActivePID != s.conn.PID(),
 		Invalidated: slot.Invalidation(), Plugin: slot.Plugin, Logical: slot.Type == "logical",
 		Database: slot.Database, TwoPhase: slot.TwoPhase,
 	}, checkpoint.Intent{
 		Database:  s.source.Database,
 		GoForward: p.options.GoForwardOnly || s.caps.Kind == core.AppendLog,
 		AdoptSlot: p.options.AdoptSlot && !p.adopted,
-		Armed:     armed, Snapshot: p.options.Snapshot, SnapshotRedo: p.options.SnapshotRedo && !p.redone,
+		Begun:     begun, Snapshot: p.options.Snapshot, SnapshotRedo: p.options.SnapshotRedo && !p.redone,
 	})
-	if halt, ok := core.AsHalt(err); ok && halt.Code == core.HaltSnapshotIncomplete {
-		incompleteCommands(halt, slot.Name)
-	}
 	return slot, action, err
 }
 

@@ -13,21 +13,20 @@ import (
 
 // copying is one run of an initial copy on its way to the sink.
 type copying struct {
-	session    *session
-	courier    courier
-	exported   *snapshot.Exported
-	claimed    core.LSN // what is stored, all the way: nothing
-	at         core.LSN // the consistent point
-	run        [16]byte
-	generation uint64
-	relations  map[*snapshot.Table]*core.Relation
-	pace       *backoff.ExponentialBackOff
+	session   *session
+	courier   courier
+	exported  *snapshot.Exported
+	claimed   core.LSN // what is stored, all the way: nothing
+	at        core.LSN // the consistent point
+	run       [16]byte
+	relations map[*snapshot.Table]*core.Relation
+	pace      *backoff.ExponentialBackOff
 }
 
 // deliver sends one delivery, in smaller units where the sink finds it too big.
 func (c *copying) deliver(ctx context.Context, d snapshot.Delivery) error {
 	u := &core.SnapshotUnit{
-		Expected: c.claimed, Relation: c.relations[d.Table], LSN: c.at, RunID: c.run, Generation: c.generation,
+		Expected: c.claimed, Relation: c.relations[d.Table], LSN: c.at, RunID: c.run, Generation: initialGeneration,
 		First: d.First, Last: d.Last,
 	}
 	if d.Batch != nil {
@@ -66,7 +65,7 @@ func (c *copying) complete(ctx context.Context) error {
 	p := c.session.pipeline
 	_ = failpoint.Hit(failpoint.SnapshotCopied)
 	p.showCopy(func(st *CopyStatus) { st.Phase = CopyCompletes })
-	u := &core.SnapshotCompleteUnit{Expected: c.claimed, Checkpoint: c.at, RunID: c.run, Generation: c.generation}
+	u := &core.SnapshotCompleteUnit{Expected: c.claimed, Checkpoint: c.at, RunID: c.run, Generation: initialGeneration}
 	keep := p.options.Store != nil || c.session.caps.Set.Has(core.CapResumeState)
 	known := newShapes(keep, resumeState{}, c.session.source.Timeline)
 	for _, t := range c.exported.Tables() {

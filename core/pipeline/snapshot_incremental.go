@@ -53,19 +53,11 @@ func (s *session) progress(ctx context.Context) (*incremental.State, error) {
 		return nil, err
 	}
 	at := state.Source
-	if at.SystemIdentifier != s.source.SystemIdentifier || at.Database != s.source.Database || at.Slot != s.source.Slot {
+	slot := at.Slot == s.source.Slot || state.BeforeStream() // a copy that begins anew makes its own
+	if at.SystemIdentifier != s.source.SystemIdentifier || at.Database != s.source.Database || !slot {
 		return nil, core.NewHalt(core.HaltProgressInvalid, "snapshot", "the progress token belongs to another source")
 	}
 	return state, nil
-}
-
-// armed reports whether a run is stored as begun, for a start that has no position.
-func (s *session) armed(ctx context.Context, stored core.Checkpoint) (bool, error) {
-	if s.pipeline.options.Snapshot != checkpoint.SnapshotIncremental || checkpoint.StateOf(stored) == checkpoint.At {
-		return false, nil
-	}
-	state, err := s.progress(ctx)
-	return state != nil, err
 }
 
 // arm stores that tables are to be copied, before the slot is made: no crash can leave a
@@ -88,22 +80,15 @@ func (s *session) arm(ctx context.Context, claimed core.LSN) error {
 	if err := source.Preflight(ctx, p.options.Source.Publications); err != nil {
 		return err
 	}
-	state = &incremental.State{Generation: 1, Kind: incremental.KindInitial, Source: s.runSource()}
+	state = &incremental.State{Generation: initialGeneration, Kind: incremental.KindInitial, Source: s.runSource()}
 	_, _ = rand.Read(state.RunID[:]) // documented never to fail
-	c, err := s.courier(ctx, claimed)
-	if err != nil {
-		return err
-	}
-	return c.progress(ctx, &core.SnapshotUnit{
-		Expected: claimed, RunID: state.RunID, Generation: state.Generation, Token: state.Encode(),
-	})
+	return s.storeArmed(ctx, claimed, state)
 }
 
-// leavesNoCopy refuses a start that would stream past a copy beside the stream that is not
-// complete: rows that come to other keys meanwhile would be missed for good. A sink that
-// keeps no token can have no such copy.
+// leavesNoCopy refuses a session that would stream past a copy beside the stream that is not
+// complete. A sink that keeps no token can have no such copy.
 func (s *session) leavesNoCopy(ctx context.Context) error {
-	if _, ours := s.owner.(*storeOwner); !ours && (s.pipeline.handlers.progress == nil || !s.caps.Set.Has(core.CapSnapshotProgress)) {
+	if !s.keepsToken() {
 		return nil
 	}
 	token, err := s.token(ctx)
@@ -114,12 +99,7 @@ func (s *session) leavesNoCopy(ctx context.Context) error {
 	if err != nil || state.Whole() {
 		return err
 	}
-	return errCopyLeft()
-}
-
-func errCopyLeft() error {
-	return core.NewHalt(core.HaltSnapshotIncomplete, "snapshot",
-		"a copy beside the stream was begun and is not complete; start with --snapshot=incremental, which goes on with it, until it is")
+	return checkpoint.CopyLeft()
 }
 
 // repairs reports that rows are read again that a second delivery may leave incomplete: with a
@@ -148,9 +128,12 @@ func (s *session) beginRun(ctx context.Context, claimed core.LSN) (*incremental.
 	case err != nil:
 		return nil, err
 	case repairs && state != nil && !state.Whole() && !state.Repairing():
-		return nil, errCopyLeft()
+		return nil, checkpoint.CopyLeft()
 	}
-	if state == nil {
+	switch {
+	case state != nil && state.BeforeStream():
+		state.Kind = incremental.KindRepair // the position says that it is complete
+	case state == nil:
 		if !repairs {
 			p.log.Warn("this stream began without a snapshot: rows from before it are not copied, unless that is asked for")
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/replicant-sidecar/replicant-sidecar/core"
@@ -72,6 +71,11 @@ func (s *session) copyInitial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var run [16]byte
+	_, _ = rand.Read(run[:]) // documented never to fail
+	if err := s.armInitial(ctx, claimed.Position, run); err != nil {
+		return err
+	}
 	p.log.Info("creating the slot, with a snapshot", "slot", p.options.Source.Slot)
 	made, err := s.conn.CreateSlotExporting(ctx)
 	if err != nil {
@@ -90,7 +94,7 @@ func (s *session) copyInitial(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = exported.Close() }()
-	if err := s.copyAll(ctx, claimed.Position, made.At, exported); err != nil {
+	if err := s.copyAll(ctx, &copying{claimed: claimed.Position, at: made.At, run: run, exported: exported}); err != nil {
 		return err
 	}
 	p.copying = false
@@ -100,28 +104,24 @@ func (s *session) copyInitial(ctx context.Context) error {
 }
 
 // copyAll delivers the tables and the completion while a watch stands by.
-func (s *session) copyAll(ctx context.Context, claimed, at core.LSN, exported *snapshot.Exported) error {
+func (s *session) copyAll(ctx context.Context, c *copying) error {
 	p := s.pipeline
-	courier, err := s.courier(ctx, claimed)
+	courier, err := s.courier(ctx, c.claimed)
 	if err != nil {
 		return err
 	}
+	c.session, c.courier, c.relations, c.pace = s, courier, map[*snapshot.Table]*core.Relation{}, newPace()
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer p.catch("watch", cancel)
-		(&copyWatch{session: s, xmin: exported.Xmin()}).run(watched, ctx, cancel)
+		(&copyWatch{session: s, xmin: c.exported.Xmin()}).run(watched, ctx, cancel)
 	}()
 	defer func() {
 		cancel(errCopyOver)
 		<-done
 	}()
-	c := &copying{
-		session: s, courier: courier, exported: exported, claimed: claimed, at: at, generation: 1,
-		relations: map[*snapshot.Table]*core.Relation{}, pace: newPace(),
-	}
-	_, _ = rand.Read(c.run[:]) // documented never to fail
 	err = c.tables(watched)
 	if err == nil {
 		err = c.complete(watched)
@@ -193,8 +193,3 @@ func (c *copying) describe(ctx context.Context, t *snapshot.Table) {
 
 // snapshotHeaderMax is what a snapshot unit takes beside relation and rows, at most.
 const snapshotHeaderMax = requestHeaderMax + 64
-
-// incompleteCommands adds to a halt what to type.
-func incompleteCommands(halt *core.Halt, slot string) {
-	halt.Detail += fmt.Sprintf("; start once with --snapshot-redo, or run SELECT pg_drop_replication_slot('%s') and start again", slot)
-}

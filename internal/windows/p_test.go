@@ -16,21 +16,26 @@ func init() { add(anyMajor, casesCopy) }
 
 const (
 	whole    = "each row once in copy and stream, VAL ACK MONO CLEAN"
-	leftover = "HALT(snapshot_incomplete) twice, redo, " + whole
+	leftover = "HALT(snapshot_incomplete) twice, under another intent too, redo, " + whole
+	begins   = "no slot yet; the copy begins, " + whole
 )
 
 // casesCopy are the rows of the initial snapshot.
 var casesCopy = []window{
 	{"P1", 1, "SC, P snapshot.slot=kill@1", leftover, copyKilled(failpoint.SnapshotSlot, 1)},
 	{"P1", 1, "SC, P snapshot.slot=kill@1, sidecar's store", leftover, libCopyKilled(failpoint.SnapshotSlot, 1)},
+	{"P1", 3, "SC, P store.before=kill@1, sidecar's store", begins, armingKilled(failpoint.StoreBefore, true)},
+	{"P1", 3, "SC, P chunk.applied=kill@1, sidecar's store", begins, armingKilled(failpoint.ChunkApplied, true)},
+	{"P1", 3, "SC, P call.after=kill@1", begins, armingKilled(failpoint.CallAfter, false)},
+	{"P1", 3, "SK, P sink.committed=kill@1", begins, armingSinkKilled},
 	{"P1", 2, "SC B snapshot.slot, UP, Q pg_terminate_backend", leftover, exporterKilled},
 	{"P2", 1, "SC, P snapshot.batch=kill@1", leftover, copyKilled(failpoint.SnapshotBatch, 1)},
 	{"P2", 1, "SC, P snapshot.batch=kill@7", leftover, copyKilled(failpoint.SnapshotBatch, 7)},
 	{"P2", 1, "SC, P snapshot.batch=kill@7, sidecar's store", leftover, libCopyKilled(failpoint.SnapshotBatch, 7)},
-	{"P2", 1, "SC, P call.after=kill@1", leftover, copyKilled(failpoint.CallAfter, 1)},
-	{"P2", 1, "SK, P sink.call=kill@1", "the table again, " + whole, copySinkKilled(failpoint.SinkCall, 1, false)},
+	{"P2", 1, "SC, P call.after=kill@2", leftover, copyKilled(failpoint.CallAfter, 2)},
+	{"P2", 1, "SK, P sink.call=kill@2", "the table again, " + whole, copySinkKilled(failpoint.SinkCall, 2, false)},
 	{"P2", 1, "SK, P sink.row=kill@1", "the table again, " + whole, copySinkKilled(failpoint.SinkRow, 1, false)},
-	{"P2", 1, "SK, P sink.committed=kill@1", "the table again, " + whole, copySinkKilled(failpoint.SinkCommitted, 1, false)},
+	{"P2", 1, "SK, P sink.committed=kill@2", "the table again, " + whole, copySinkKilled(failpoint.SinkCommitted, 2, false)},
 	{"P2", 1, "SK, P sink.call=kill@4", "the table again, " + whole, copySinkKilled(failpoint.SinkCall, 4, false)},
 	{"P2", 1, "SK, P sink.row=kill@300", "the table again, " + whole, copySinkKilled(failpoint.SinkRow, 300, false)},
 	{"P2", 1, "SK, P sink.committed=kill@4", "the table again, " + whole, copySinkKilled(failpoint.SinkCommitted, 4, false)},
@@ -43,7 +48,7 @@ var casesCopy = []window{
 	{"P3", 0, "UP", "one unit without rows, " + whole, emptyCopied},
 	{"P4", 1, "SK, P sink.committed=kill at the completion", "goes on, " + whole, completionLost},
 	{"P4", 1, "SC, P call.after=kill at the completion", "goes on, " + whole, completionUnheard},
-	{"P4", 2, "SC, P store.before=kill@1, sidecar's store", leftover, libCopyKilled(failpoint.StoreBefore, 1)},
+	{"P4", 2, "SC, P store.before=kill@2, sidecar's store", leftover, libCopyKilled(failpoint.StoreBefore, 2)},
 	{"P5", 0, "SC, P snapshot.completed=kill", "streams from the point, " + whole, completedKilled(false, 0)},
 	{"P5", 0, "SC, P snapshot.completed=kill, sidecar's store", "streams from the point, " + whole, completedKilled(true, 0)},
 	{"P5", 0, "UP, Q in turns until the tie is seen three times", "each row once in copy and stream", tieAtThePoint},
@@ -117,6 +122,10 @@ func (s *scene) redo(first *sidecar) {
 	}
 	s.halted(first, core.HaltSnapshotIncomplete)
 	s.halted(s.startSidecar(""), core.HaltSnapshotIncomplete)
+	intent := s.intent
+	s.intent = []string{"--go-forward-only"}
+	s.halted(s.startSidecar(""), core.HaltSnapshotIncomplete)
+	s.intent = intent
 	made := s.confirmed()
 	require.NotEmpty(s.T, made, "the slot is gone")
 	s.write()

@@ -1,6 +1,8 @@
 package incremental
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -33,6 +35,53 @@ func TestTokenComesBack(t *testing.T) {
 	got, err := Decode(want.Encode())
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+}
+
+// TestTokenOfACopyBefore: it has nothing but who began a copy, and leaves nothing to copy. One
+// that has more is none of ours.
+func TestTokenOfACopyBefore(t *testing.T) {
+	want := State{RunID: [16]byte{1}, Generation: 1, Kind: KindBefore, Complete: true, Source: Source{SystemIdentifier: "7", Timeline: 2, Database: "d", Slot: "s"}}
+	got, err := Decode(want.Encode())
+	require.NoError(t, err)
+	require.Equal(t, &want, got)
+	require.True(t, got.BeforeStream())
+	require.True(t, got.Whole())
+	require.False(t, example().BeforeStream())
+	for name, spoil := range map[string]func(*State){
+		"not complete": func(s *State) { s.Complete = false }, "listed": func(s *State) { s.Listed = true },
+		"paused": func(s *State) { s.Paused = true }, "tables": func(s *State) { s.Tables = example().Tables },
+		"no such kind": func(s *State) { s.Kind = kindEnd },
+	} {
+		s := want
+		spoil(&s)
+		_, err := Decode(s.Encode())
+		halt, ok := core.AsHalt(err)
+		require.True(t, ok, name)
+		require.Equal(t, core.HaltProgressInvalid, halt.Code)
+	}
+}
+
+// FuzzDecode: what is read is what Encode writes, and anything else is refused, also where its
+// checksum is right.
+func FuzzDecode(f *testing.F) {
+	before := State{RunID: [16]byte{1}, Generation: 1, Kind: KindBefore, Complete: true}
+	for _, s := range []*State{example(), &before, {Generation: 1, Kind: KindInitial}} {
+		token := s.Encode()
+		f.Add(token[:len(token)-tokenSum])
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		s, err := Decode(append(bytes.Clone(body), sum[:tokenSum]...))
+		if err != nil {
+			halt, ok := core.AsHalt(err)
+			require.True(t, ok)
+			require.Equal(t, core.HaltProgressInvalid, halt.Code)
+			return
+		}
+		again, err := Decode(s.Encode())
+		require.NoError(t, err)
+		require.Equal(t, s, again)
+	})
 }
 
 // TestTamperedTokenHalts: no bit of a token can change unseen, and no part of it be missing.

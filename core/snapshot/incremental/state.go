@@ -57,6 +57,9 @@ const (
 	KindAgain
 	// KindRepair completes single rows.
 	KindRepair
+	// KindBefore is a copy under an exported snapshot, before the stream. Its token says that
+	// one was begun and nothing else: whether it is complete the stream's position says.
+	KindBefore
 	kindEnd
 )
 
@@ -165,6 +168,10 @@ func (s *State) Whole() bool {
 	}
 	return s.Complete
 }
+
+// BeforeStream reports that the token is of a copy before the stream, which nobody goes on
+// with. Once the stream has a position, it says no more than that a generation was used.
+func (s *State) BeforeStream() bool { return s.Kind == KindBefore }
 
 // Everything is the range of a whole table.
 func Everything() []Range { return []Range{{}} }

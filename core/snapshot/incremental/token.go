@@ -64,7 +64,8 @@ func Decode(token []byte) (*State, error) {
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		s.Tables = append(s.Tables, r.table())
 	}
-	if r.bad || len(r.b) != 0 || s.Kind == 0 || s.Generation == 0 {
+	bare := s.Complete && !s.Listed && !s.Paused && len(s.Tables) == 0
+	if r.bad || len(r.b) != 0 || s.Kind == 0 || s.Generation == 0 || s.BeforeStream() && !bare {
 		return nil, unreadable("its content is broken")
 	}
 	return s, nil
