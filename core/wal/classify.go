@@ -83,6 +83,10 @@ func classifyServer(p phase, pg *pgconn.PgError) error {
 		return lost("the server is read-only at the moment")
 	case "57P05":
 		return lost("the server ended an idle session")
+	case "40001", "40P01":
+		// Of a standby: its recovery had to remove what the session could still see. What
+		// that did to a slot is asked when the next session begins.
+		return lost("the server ended a statement that was in the way of its recovery or of another one")
 	case "55006":
 		return &SlotBusyError{}
 	case "28000", "28P01":

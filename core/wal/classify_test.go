@@ -129,7 +129,8 @@ func TestCreateErrors(t *testing.T) {
 		{code: "42501", want: core.HaltSourceRights},
 		{code: "42710", want: core.HaltSourceRefused},
 		{code: "57P01", want: lost},
-		{code: "40001", want: core.HaltSourceRefused},
+		{code: "40001", want: lost},
+		{code: "XX000", want: core.HaltSourceRefused},
 		{code: "55P03", want: waits},
 		{code: "25006", want: lost},
 	} {
@@ -137,6 +138,23 @@ func TestCreateErrors(t *testing.T) {
 			_, err := connected(t, refusing("CREATE_REPLICATION_SLOT", a)).CreateSlot(t.Context())
 			a.check(t, err)
 		})
+	}
+}
+
+// A standby whose primary removes what a query still sees ends the query: the next one sees
+// what is left.
+func TestConflictWithRecovery(t *testing.T) {
+	for _, code := range []string{"40001", "40P01"} {
+		a := answer{code: code, want: lost}
+		server := waltest.NewServer(refusing("SELECT", a))
+		defer server.Close()
+		catalog, err := wal.OpenCatalog(t.Context(), scriptedOptions(server))
+		if err == nil {
+			_, err = catalog.CurrentLSN(t.Context())
+		}
+		a.check(t, err)
+		_, err = connected(t, refusing("IDENTIFY_SYSTEM", a)).Identify(t.Context())
+		a.check(t, err)
 	}
 }
 
