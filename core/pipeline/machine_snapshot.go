@@ -232,6 +232,7 @@ func (m *Machine) Job() (incremental.Job, bool) {
 	if m.set.Run == nil || m.halted != nil || m.pending != nil || m.asm.Replaying() {
 		return incremental.Job{}, false
 	}
+	m.set.Run.Durable(m.ledger.Confirmable())
 	return m.set.Run.Next()
 }
 

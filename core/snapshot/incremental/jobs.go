@@ -177,7 +177,7 @@ func (r *Run) added(members []Member, next [16]byte) {
 		}
 		if t == nil {
 			n := fresh(m)
-			n.Replace = r.succeeds(m)
+			n.Replace = r.succeeds(m) || r.state.Forgot
 			t = newTable(n, r.set)
 			r.unsure(t)
 			r.put(t)
@@ -186,18 +186,19 @@ func (r *Run) added(members []Member, next [16]byte) {
 		// It was away: what happened to its rows meanwhile was not streamed.
 		r.giveUp(t)
 		t.Member, t.status, t.ranges, t.replace, t.seen = m, Pending, fresh(m).Ranges, true, shape{}
-		t.earlier = false
+		t.earlier, r.grown = false, true
 		t.repair, t.repairBytes, t.suspect = map[keyBytes]*wanted{}, 0, false // of the table as it was
 		t.shown, t.high, t.waited, t.asked, t.writers = Snapshot{}, 0, false, false, nil
 		r.unsure(t)
 	}
-	r.countUnkeyed()
 	for _, t := range r.tables {
 		if t.status == Done && !present[t.OID] {
 			t.status = Gone
 			r.version++
 		}
 	}
+	r.leaveOut()
+	r.countUnkeyed()
 }
 
 // succeeds reports that a table of another OID had the name before: the sink has its rows.

@@ -56,7 +56,7 @@ func (r *Run) repairable(members []Member) error {
 			r.put(newTable(n, r.set))
 		case t.status == Gone:
 			t.Member, t.status, t.ranges, t.seen = m, Done, nil, shape{}
-			t.repair, t.repairBytes = map[keyBytes]*wanted{}, 0
+			t.repair, t.repairBytes, r.grown = map[keyBytes]*wanted{}, 0, true
 		}
 	}
 	r.countUnkeyed()

@@ -76,6 +76,8 @@ type Run struct {
 	now    time.Time
 
 	frontier core.LSN
+	// stored is a position up to which the stream never comes again.
+	stored core.LSN
 	// epoch rises whenever all windows are given up within the session.
 	epoch      uint64
 	unproven   []uint32
@@ -96,7 +98,8 @@ type Run struct {
 	listID          uint64 // of the question for the tables, while listing
 	listPause       pause
 	behind          bool
-	unkeyed         int // tables without a key
+	unkeyed         int  // tables without a key
+	grown           bool // since it was last seen that the tables fit
 	hold            hold
 	counts          Counts
 }
@@ -108,7 +111,7 @@ type Counts struct{ Chunks, Discarded, Rows, Merged, Dropped, Holes, PutOff uint
 func New(state State, set Settings, now time.Time) *Run {
 	set = set.withDefaults()
 	r := &Run{
-		set: set, state: state, now: now, epoch: 1, frontier: set.From,
+		set: set, state: state, now: now, epoch: 1, frontier: set.From, stored: set.From,
 		byOID: map[uint32]*table{}, unprovenIn: map[uint32]struct{}{},
 	}
 	r.state.Tables = nil
@@ -126,6 +129,7 @@ func New(state State, set Settings, now time.Time) *Run {
 func (r *Run) put(t *table) {
 	r.tables = append(r.tables, t)
 	r.byOID[t.OID] = t
+	r.grown = true
 	r.countUnkeyed()
 }
 
@@ -152,6 +156,9 @@ func (r *Run) Behind(behind bool) { r.behind = behind }
 
 // Frontier takes a position up to which every commit has come out of the stream.
 func (r *Run) Frontier(at core.LSN) { r.frontier = max(r.frontier, at) }
+
+// Durable takes a position up to which all is durable, so that no later session begins before it.
+func (r *Run) Durable(at core.LSN) { r.stored = max(r.stored, at) }
 
 // Began takes the number of a transaction whose changes are told in pieces from now on,
 // before it is known where it ends.

@@ -45,17 +45,21 @@ func (t *Table) size() int {
 	return len(w.b)
 }
 
-// fits refuses tables that cannot be copied here, or would leave no room for their copy.
+// fits refuses tables that cannot be copied here, or would leave no room for their copy. Those
+// that are gone are few.
 func (r *Run) fits() error {
 	bare := r.state
 	for _, t := range r.tables {
 		if r.set.Standby && t.detached() {
 			return Unkeyed(t.Member)
 		}
-		bare.Tables = append(bare.Tables, fresh(t.Member))
+		if r.grown && t.status != Gone {
+			bare.Tables = append(bare.Tables, fresh(t.Member))
+		}
 	}
-	if len(bare.Encode()) > bareMax {
-		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(r.tables))
+	if r.grown && len(bare.Encode()) > bareMax {
+		return core.NewHalt(core.HaltConfigInvalid, "snapshot", "%d tables are too many for one progress token", len(bare.Tables))
 	}
+	r.grown = false
 	return nil
 }

@@ -156,6 +156,9 @@ type State struct {
 	Paused   bool
 	Tables   []Table
 	Complete bool
+	// Forgot: tables that are gone were left out of Tables. A table that is new may have the name
+	// of one, whose rows the sink has still.
+	Forgot bool
 }
 
 // Whole reports that nothing is left to copy or to repair: whoever streams without the run

@@ -28,7 +28,7 @@ func (s *State) Encode() []byte {
 	w.text(s.Source.Database)
 	w.text(s.Source.Slot)
 	w.number(uint64(s.Floor))
-	w.flags(s.Listed, s.Paused, s.Complete)
+	w.flags(s.Listed, s.Paused, s.Complete, s.Forgot)
 	w.number(uint64(len(s.Tables)))
 	for i := range s.Tables {
 		w.table(&s.Tables[i])
@@ -60,7 +60,7 @@ func Decode(token []byte) (*State, error) {
 	s.Source.Database = r.text()
 	s.Source.Slot = r.text()
 	s.Floor = core.LSN(r.number())
-	s.Listed, s.Paused, s.Complete = r.flags()
+	r.flags(&s.Listed, &s.Paused, &s.Complete, &s.Forgot)
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		s.Tables = append(s.Tables, r.table())
 	}
@@ -84,9 +84,9 @@ func (w *writer) text(s string) {
 	w.b = append(w.b, s...)
 }
 
-func (w *writer) flags(a, b, c bool) {
+func (w *writer) flags(all ...bool) {
 	var n uint64
-	for i, set := range []bool{a, b, c} {
+	for i, set := range all {
 		if set {
 			n |= 1 << i
 		}
@@ -119,7 +119,7 @@ func (w *writer) table(t *Table) {
 	}
 	w.number(uint64(t.Status))
 	w.flags(t.Replace, t.Sweep, t.Suspect)
-	w.flags(t.Filtered, t.Alone, false)
+	w.flags(t.Filtered, t.Alone)
 	w.number(t.Shown.Min)
 	w.number(t.Shown.Max)
 	w.number(uint64(len(t.Shown.Running)))
@@ -179,9 +179,11 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) text() string { return string(r.bytes(r.count())) }
 
-func (r *reader) flags() (a, b, c bool) {
-	n := r.upTo(7)
-	return n&1 != 0, n&2 != 0, n&4 != 0
+func (r *reader) flags(all ...*bool) {
+	n := r.upTo(1<<len(all) - 1)
+	for i, set := range all {
+		*set = n&(1<<i) != 0
+	}
 }
 
 func (r *reader) key(width int) Key {
@@ -206,8 +208,8 @@ func (r *reader) table() (t Table) {
 		t.KeyCollations = append(t.KeyCollations, r.text())
 	}
 	t.Status = Status(r.upTo(uint64(statusEnd) - 1))
-	t.Replace, t.Sweep, t.Suspect = r.flags()
-	t.Filtered, t.Alone, _ = r.flags()
+	r.flags(&t.Replace, &t.Sweep, &t.Suspect)
+	r.flags(&t.Filtered, &t.Alone)
 	t.Shown.Min, t.Shown.Max = r.number(), r.number()
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		t.Shown.Running = append(t.Shown.Running, r.number())
