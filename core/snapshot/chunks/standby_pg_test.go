@@ -143,6 +143,28 @@ func (s *standby) end(t *testing.T) (at core.LSN) {
 	return at
 }
 
+// waits: a transaction that is newer than all that ended is one to wait for, to its end.
+func (s *standby) waits(t *testing.T, r *chunks.Reader) {
+	t.Helper()
+	conn := s.primary.Conn(t)
+	_, err := conn.Exec(t.Context(), "begin; insert into a values (2, 0)")
+	require.NoError(t, err)
+	var writers []incremental.Writer
+	require.Eventually(t, func() bool { // once the standby has its row
+		found, err := r.Do(t.Context(), incremental.Job{Kind: incremental.JobLook, Table: s.table}, nil)
+		writers = found.Look.Writers
+		return err == nil && len(writers) > 0
+	}, patience, 20*time.Millisecond)
+	over := func() bool {
+		found, err := r.Do(t.Context(), incremental.Job{Kind: incremental.JobSnapshot}, nil)
+		return err == nil && found.Snapshot.Visible(writers[0].XID)
+	}
+	require.False(t, over())
+	_, err = conn.Exec(t.Context(), "commit")
+	require.NoError(t, err)
+	require.Eventually(t, over, patience, 20*time.Millisecond)
+}
+
 // unfed takes the primary from the standby, and gives it back. Meanwhile nothing tells how
 // far an archive has brought what is visible.
 func (s *standby) unfed(t *testing.T, r *chunks.Reader) {
@@ -205,6 +227,7 @@ func TestStandbyChunks(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "100", string(found.Read.Rows[0].Value(1).Text))
 
+	s.waits(t, r)
 	s.unfed(t, r)
 
 	s.options.Standby.PID++
