@@ -65,7 +65,7 @@ type answer struct {
 	Took   time.Duration
 	Code   codes.Code
 	Reason string
-	// Position is what an OK answered, 0 for none.
+	// Position is what an OK answered, of Checkpoint what is stored; 0 for none.
 	Position uint64
 	// message, details and trailers are kept for the cases that judge them alone.
 	message  string
@@ -120,6 +120,9 @@ func recordUnary(seen func(*answer)) grpc.UnaryClientInterceptor {
 		a := answerOf(method[strings.LastIndexByte(method, '/')+1:], start, err, trailers)
 		if p, ok := reply.(interface{ GetCheckpointLsn() uint64 }); ok && err == nil {
 			a.Position = p.GetCheckpointLsn()
+		}
+		if p, ok := reply.(interface{ GetPosition() uint64 }); ok && err == nil {
+			a.Position = p.GetPosition()
 		}
 		seen(a)
 		if err != nil {

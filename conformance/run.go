@@ -23,7 +23,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	s := newSession(o)
 	selected, err := s.selected()
 	if err != nil {
-		return nil, err
+		return nil, &UseError{err}
 	}
 	started := time.Now()
 	if err := s.begin(ctx); err != nil {
@@ -52,6 +52,13 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	s.conclude(sum)
 	return sum, nil
 }
+
+// UseError says that the options are wrong: the sink was not even asked.
+type UseError struct{ err error }
+
+func (e *UseError) Error() string { return e.err.Error() }
+
+func (e *UseError) Unwrap() error { return e.err }
 
 // lastWords is what the sink printed, where it did not even start.
 func (s *session) lastWords() string {

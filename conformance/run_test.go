@@ -131,6 +131,7 @@ func TestSkipsAreOfThreeKinds(t *testing.T) {
 	o.Skip, o.Run = nil, []string{"ZZZ-001"}
 	_, err = conformance.Run(t.Context(), o)
 	require.ErrorContains(t, err, "no case")
+	require.ErrorAs(t, err, new(*conformance.UseError))
 }
 
 // blind is a probe that shows nothing.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,8 @@ func runConformance(cmd *cobra.Command, f *conformanceFlags, args []string) erro
 	}
 	options.Observe = out.observe
 	sum, err := conformance.Run(ctx, *options)
-	if err != nil && ctx.Err() == nil {
+	var misused *conformance.UseError
+	if err != nil && ctx.Err() == nil && !errors.As(err, &misused) { // else the sink was not even started
 		if what := s.Diagnose(); what != "" {
 			err = fmt.Errorf("%w; %s", err, what)
 		}

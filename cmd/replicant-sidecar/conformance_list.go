@@ -48,12 +48,16 @@ func listCases(w io.Writer, asJSON bool) error {
 		e.SetIndent("", "  ")
 		return e.Encode(all)
 	}
+	const columns = "%-8s %-6s %-11s %-6s %s\n"
+	if _, err := fmt.Fprintf(w, columns, "case", "level", "profile", "needs", "what is done"); err != nil {
+		return err
+	}
 	for _, c := range all {
 		level := c.Level
 		if c.LeftOut != "" {
 			level = "-"
 		}
-		if _, err := fmt.Fprintf(w, "%-8s %-6s %-11s %-6s %s\n", c.ID, level, c.Profile, c.Needs, c.Title); err != nil {
+		if _, err := fmt.Fprintf(w, columns, c.ID, level, c.Profile, c.Needs, c.Title); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,9 @@ func explain(w io.Writer, code string) error {
 		hint := "run `replicant-sidecar explain` for the list"
 		if near := config.Nearest(code, haltNames()); len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, ", ") + "?"
+		}
+		if id := strings.ToUpper(code); slices.Contains(caseIDs(), id) {
+			hint = "that is a case of the conformance suite: `replicant-sidecar conformance explain " + id + "`"
 		}
 		return &usageError{fmt.Sprintf("there is no halt with the code %q; %s", code, hint)}
 	}

@@ -105,16 +105,17 @@ func mapOf(r *conformance.Result, m *conformance.CrashMap) mapped {
 }
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"word":  word,
-	"why":   why,
-	"short": short,
-	"lower": strings.ToLower,
-	"join":  strings.Join,
-	"plain": plain,
-	"space": func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-	"span":  func(ns int64) string { return short(time.Duration(ns)) },
-	"at":    func(d time.Duration) string { return d.Round(time.Millisecond).String() },
-	"day":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	"word":   word,
+	"why":    why,
+	"short":  short,
+	"lower":  strings.ToLower,
+	"join":   strings.Join,
+	"plain":  plain,
+	"folded": folded,
+	"space":  func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"span":   func(ns int64) string { return short(time.Duration(ns)) },
+	"at":     func(d time.Duration) string { return d.Round(time.Millisecond).String() },
+	"day":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 	// same reports whether a cell is as expected, so that the other one stands out.
 	"same": func(a, b []string, i int) bool { return i < len(a) && i < len(b) && a[i] == b[i] },
 	"of":   func(all []string, i int) string { return all[i] },

@@ -52,9 +52,11 @@ func Badge(w io.Writer, s *conformance.Summary) error {
 	case s.Conformant && s.Exhaustive:
 		text, color = "conformant, exhaustive", "#1a7f37"
 	case s.Conformant:
-		text, color = "conformant", "#1a7f37"
+		text, color = "conformant, sampled", "#1a7f37"
 	case s.Exit == conformance.ExitPass:
 		text, color = "incomplete", "#9a6700"
+	case s.Exit != conformance.ExitFailures:
+		text, color = "not found out", "#9a6700"
 	}
 	const left, unit = 116, 7
 	right := len(text)*unit + 14

@@ -89,7 +89,7 @@ func TestThePageStandsAlone(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	require.Contains(t, written(t, "badge", sample()), ">not conformant<")
-	require.Contains(t, written(t, "badge", green()), ">conformant<")
+	require.Contains(t, written(t, "badge", green()), ">conformant, sampled<")
 	s := green()
 	s.Exhaustive = true
 	require.Contains(t, written(t, "badge", s), ">conformant, exhaustive<")
@@ -98,6 +98,34 @@ func TestVerdicts(t *testing.T) {
 	require.Contains(t, written(t, "badge", s), ">incomplete<")
 	require.Contains(t, written(t, "text", s), "NO FAILURE, NOT CONFORMANT")
 	require.Contains(t, written(t, "html", s), `class="hero warn"`)
+	s.Exit = conformance.ExitHarness // only broken: nothing is said of the sink
+	require.Contains(t, written(t, "badge", s), ">not found out<")
+	require.Contains(t, written(t, "text", s), "NOT FOUND OUT")
+}
+
+// TestCallsInARowAreOneLine: what a sink answered while it started, ten times, would push the
+// call in question out of sight.
+func TestCallsInARowAreOneLine(t *testing.T) {
+	of := func(what, code, position string) conformance.Step {
+		return conformance.Step{What: what, Code: code, Position: position}
+	}
+	var steps []conformance.Step
+	for range 10 {
+		steps = append(steps, of("kill", "", ""), of("start", "", ""), of("GetCapabilities", "Unavailable", ""), of("GetCapabilities", "OK", ""))
+	}
+	require.NotContains(t, stepsText(steps), "Unavailable")
+	steps = []conformance.Step{of("HandleBatch", "OK", "0/67"), of("HandleBatch", "OK", "0/68")}
+	for range 10 {
+		steps = append(steps, of("Checkpoint", "OK", "0/68"))
+	}
+	for range 20 {
+		steps = append(steps, of("GetCapabilities", "Unavailable", ""))
+	}
+	text := stepsText(steps)
+	require.Equal(t, 4, len(strings.Split(text, "\n")), text)
+	require.Contains(t, text, "HandleBatch  OK  0/67")
+	require.Contains(t, text, "Checkpoint  OK  0/68  x10")
+	require.Contains(t, text, "GetCapabilities  Unavailable")
 }
 
 func TestAnUnknownFormatIsNamed(t *testing.T) {

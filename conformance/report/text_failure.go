@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/replicant-sidecar/replicant-sidecar/conformance"
 )
 
@@ -56,8 +58,36 @@ func suffix(is bool, text string) string {
 	return ""
 }
 
-func stepsText(steps []conformance.Step) string {
+// step is one call, or several in a row that ended alike.
+type step struct {
+	conformance.Step
+	Times int
+}
+
+// folded joins calls in a row that ended alike, and leaves out those that found a sink which
+// was still starting: they would hide the call in question.
+func folded(steps []conformance.Step) []step {
+	var out []step
+	for i, s := range steps {
+		last := len(out) - 1
+		switch {
+		case starting(s) && i+1 < len(steps) && steps[i+1].What == s.What:
+		case last >= 0 && out[last].What == s.What && out[last].Code == s.Code && out[last].Reason == s.Reason && out[last].Position == s.Position:
+			out[last].Times++
+		default:
+			out = append(out, step{s, 1})
+		}
+	}
+	return out
+}
+
+func starting(s conformance.Step) bool {
+	return s.What == "GetCapabilities" && s.Code == codes.Unavailable.String()
+}
+
+func stepsText(all []conformance.Step) string {
 	var lines []string
+	steps := folded(all)
 	if n := len(steps) - stepsShown; n > 0 {
 		lines = append(lines, fmt.Sprintf("(%d before)", n))
 		steps = steps[n:]
@@ -68,6 +98,9 @@ func stepsText(steps []conformance.Step) string {
 			if part != "" {
 				line += "  " + part
 			}
+		}
+		if s.Times > 1 {
+			line += fmt.Sprintf("  x%d", s.Times)
 		}
 		lines = append(lines, line)
 	}
