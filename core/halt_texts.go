@@ -30,6 +30,12 @@ func HaltTexts() []HaltText {
 	return append(all, internalTexts...)
 }
 
+// copyAnew is the way back from changes that can no longer be streamed.
+const copyAnew = "Begin a new stream, under a slot and a stream id that were never used. Either empty the sink's store and start with " +
+	"--slot=NEW --stream-id=NEW --snapshot=initial. Or keep the store: start with --slot=NEW --stream-id=NEW --go-forward-only, " +
+	"stop it, start it with --slot=NEW --stream-id=NEW --snapshot=incremental, and run `replicant-sidecar snapshot start --replace TABLE...` " +
+	"for every table. Drop the old slot where it is still there: SELECT pg_drop_replication_slot('OLD'). See Recovering in docs/operating.md."
+
 var startTexts = []HaltText{
 	{HaltConfigInvalid, ExitUsage,
 		"The configuration has an unknown key, a value of the wrong kind, or two settings that exclude each other.",
@@ -66,7 +72,7 @@ var startTexts = []HaltText{
 	{HaltGoForwardRequired, ExitUsage,
 		"The sink is a state mirror with an empty checkpoint, and no snapshot was asked for.",
 		"Rows that exist today would never reach the sink; it would hold a part of each table without saying so.",
-		"Copy the tables first (snapshot), or say --go-forward-only if only new changes matter."},
+		"Copy the tables first (--snapshot=initial or --snapshot=incremental), or say --go-forward-only if only new changes matter."},
 	{HaltConflictingStartMode, ExitUsage,
 		"Two settings ask for different beginnings, such as --go-forward-only together with a snapshot.",
 		"Nothing was started.",
@@ -128,15 +134,15 @@ var slotTexts = []HaltText{
 	{HaltSlotInvalidated, ExitHalted,
 		"Postgres has invalidated the slot: its WAL was removed, or it was idle for too long, or it conflicts with recovery.",
 		"Changes between the checkpoint and now can no longer be streamed. Nothing was dropped by this program.",
-		"Make a new slot and copy the tables again. Raise max_slot_wal_keep_size so that it lasts through outages."},
+		copyAnew + " Raise max_slot_wal_keep_size so that the next slot lasts through outages."},
 	{HaltSlotMissing, ExitHalted,
 		"The sink has a checkpoint, but the slot it belongs to is gone.",
 		"Changes since the checkpoint may be lost; a new slot would hide that.",
-		"Find out who dropped the slot. Then copy the tables again, or store a new base deliberately."},
+		"Find out who dropped the slot. " + copyAnew},
 	{HaltSlotAhead, ExitHalted,
 		"The slot's confirmed position is above the sink's checkpoint.",
 		"Somebody else moved the slot, or the sink went back (a restored backup). Changes in between are gone from the slot.",
-		"Copy the tables again. If the sink was restored on purpose, restore one that is not older than the slot."},
+		"If the sink was restored, restore one that is not older than the slot, where there is one. Otherwise: " + copyAnew},
 	{HaltSourceBehind, ExitHalted,
 		"The sink's checkpoint is above the end of the source's WAL.",
 		"The source was restored or failed over without its newest part; the sink holds transactions it does not have.",
@@ -171,8 +177,8 @@ var slotTexts = []HaltText{
 		"Find out what happened to the store. Then start again: the slot decides whether something is lost."},
 	{HaltSnapshotIncomplete, ExitHalted,
 		"A snapshot was begun and never completed.",
-		"The sink holds a part of the tables.",
-		"One beside the stream goes on with --snapshot=incremental. For an initial one start once with --snapshot-redo to drop the unfinished snapshot's own slot and copy again. Without that word nothing drops a slot: SELECT pg_drop_replication_slot('SLOT') does the same by hand."},
+		"The sink holds a part of the tables. A stream beside that part would never bring the rest, so no start goes past it, not with --go-forward-only or --adopt-slot either.",
+		"One beside the stream goes on with --snapshot=incremental. An initial one is made again: start once with --snapshot=initial --snapshot-redo, which drops the unfinished snapshot's own slot; or run SELECT pg_drop_replication_slot('SLOT') and start with --snapshot=initial. Where a sink keeps no progress token (SNAPSHOT_PROGRESS), a slot without a position may also be from a start that ended before it stored one: if you are sure that no copy was begun, run the same SELECT and start as before."},
 	{HaltSnapshotLimit, ExitHalted,
 		"A copy went on for longer than the source can bear: it held back clean-up for too many transactions, or the slot kept too much WAL.",
 		"The copy was stopped before it did harm. What the sink has of it is not complete.",

@@ -145,6 +145,9 @@ func TestN08EmptyTables(t *testing.T) {
 		s.mark()
 		r.mirrored()
 		for _, u := range r.sink.SnapshotUnits() {
+			if u.Relation == nil {
+				continue // the token, before the slot
+			}
 			require.True(s, u.First && u.Last, "%s", u.Relation.Name)
 			require.Len(s, u.Rows, map[string]int{"n08b": 1}[u.Relation.Name])
 		}
@@ -213,7 +216,8 @@ func TestN14TableChangedAtTheStart(t *testing.T) {
 			}})
 			halt := r.halts(core.HaltSnapshotIncomplete)
 			require.Contains(s, halt.Detail, "slot was made", name)
-			require.Empty(s, r.sink.SnapshotUnits(), name)
+			require.Len(s, r.sink.SnapshotUnits(), 1, name)
+			require.Nil(s, r.sink.SnapshotUnits()[0].Relation, "the token alone")
 			s.sql("select pg_drop_replication_slot(" + literal(r.slot) + ")")
 		}
 	})

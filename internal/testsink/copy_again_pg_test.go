@@ -11,7 +11,7 @@ import (
 	"github.com/replicant-sidecar/replicant-sidecar/internal/testsink/judge"
 )
 
-// TestCopyAgainAfterAnInitialCopy: an initial copy is generation 1 and leaves no token. Copies
+// TestCopyAgainAfterAnInitialCopy: an initial copy is generation 1, as its token says. Copies
 // that are asked for later are of higher generations, over restarts too, so that their sweep
 // removes what the first copy brought and the source no longer has, and nothing that it has.
 func TestCopyAgainAfterAnInitialCopy(t *testing.T) {

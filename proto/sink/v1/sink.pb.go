@@ -1588,7 +1588,7 @@ func (x *HandleSnapshotCompleteResponse) GetCounts() *Counts {
 	return nil
 }
 
-// Asks for the token of an incremental snapshot.
+// Asks for the progress token of the stream's snapshots.
 type SnapshotProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stream.

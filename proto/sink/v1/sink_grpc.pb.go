@@ -350,6 +350,9 @@ type SinkServiceClient interface {
 	//	       nothing is merged or removed.
 	//	P-901  An initial snapshot that failed is redone from scratch, each table
 	//	       with first_for_table; an incremental run resumes at its token.
+	//	P-902  Before its slot is made, a run is armed by a unit without relation and
+	//	       rows that brings its first token. So is an initial snapshot where the
+	//	       sink has SNAPSHOT_PROGRESS; its other units have no token.
 	//
 	//	condition                      code (reason)               the sidecar then
 	//	-----------------------------  --------------------------  ---------------------------------------
@@ -374,7 +377,8 @@ type SinkServiceClient interface {
 	//	else                           as in the service's table; a crash before it leaves the snapshot
 	//	                               incomplete (halt snapshot_incomplete at the next start)
 	HandleSnapshotComplete(ctx context.Context, in *HandleSnapshotCompleteRequest, opts ...grpc.CallOption) (*HandleSnapshotCompleteResponse, error)
-	// When: snapshot: incremental with owner SINK, at each start after the claim.
+	// When: SNAPSHOT_PROGRESS with owner SINK, at a start without a position before
+	// the claim, and at each start after it.
 	// OK promises: the token is what is durable.
 	//
 	//	S-1101  It only reads. The token comes back bit by bit.
@@ -864,6 +868,9 @@ type SinkServiceServer interface {
 	//	       nothing is merged or removed.
 	//	P-901  An initial snapshot that failed is redone from scratch, each table
 	//	       with first_for_table; an incremental run resumes at its token.
+	//	P-902  Before its slot is made, a run is armed by a unit without relation and
+	//	       rows that brings its first token. So is an initial snapshot where the
+	//	       sink has SNAPSHOT_PROGRESS; its other units have no token.
 	//
 	//	condition                      code (reason)               the sidecar then
 	//	-----------------------------  --------------------------  ---------------------------------------
@@ -888,7 +895,8 @@ type SinkServiceServer interface {
 	//	else                           as in the service's table; a crash before it leaves the snapshot
 	//	                               incomplete (halt snapshot_incomplete at the next start)
 	HandleSnapshotComplete(context.Context, *HandleSnapshotCompleteRequest) (*HandleSnapshotCompleteResponse, error)
-	// When: snapshot: incremental with owner SINK, at each start after the claim.
+	// When: SNAPSHOT_PROGRESS with owner SINK, at a start without a position before
+	// the claim, and at each start after it.
 	// OK promises: the token is what is durable.
 	//
 	//	S-1101  It only reads. The token comes back bit by bit.
