@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -60,6 +61,19 @@ var atmCases = []Case{
 	{
 		ID: "ATM-010", Level: Must, Profile: Core, Title: "crash points of an apply at least once",
 		LeftOut: "this contract knows no such mode where the sink keeps the position; see LIB-009",
+	},
+	{
+		ID: "ATM-011", Level: Must, Profile: Core, Needs: NeedProbe | NeedLifecycle, Capabilities: keeps, Rules: []string{"S-101", "S-102", "S-601"},
+		Title:  "kills in the middle of five thousand changes, of a unit and of frames before their commit",
+		Reason: "a store that commits now and then on its way is torn by a crash, and small units do not show it",
+		Expect: "rows and position agree each time; of frames nothing", Cause: "a commit after every so many rows", Run: atmKilled,
+	},
+	{
+		ID: "ATM-012", Level: Must, Profile: Core, Needs: NeedProbe, Capabilities: keeps, Rules: []string{"S-102", "S-302"},
+		Kind:   sinkv1.SinkKind_SINK_KIND_STATE_MIRROR,
+		Title:  "somebody asks for the position while a large unit is stored, and reads then",
+		Reason: "the sidecar goes on from a position that it is told, and confirms it to the source",
+		Expect: "a position that is told has its rows", Cause: "the position is answered from memory, ahead of the commit", Run: atmTold,
 	},
 }
 
@@ -129,17 +143,127 @@ func atmLarge(t *Trial) {
 func atmMiddle(t *Trial) {
 	table, s := t.basic(), t.stream()
 	s.deliver(s.tx(insert(table, 1, "a", null)))
-	var changes []change
-	for i := range 100 {
-		changes = append(changes, insert(table, 10+i, t.canary("b"), null))
+	for _, size := range []int{100, 3000} { // what is committed in thousands is torn behind them
+		var changes []change
+		for i := range size {
+			changes = append(changes, insert(table, size+i, t.canary("b"), null))
+		}
+		u := s.unit(s.tx(changes...))
+		u.edit = func(r *request) { r.transactions[0].Changes[size-50].RelationIndex = 77 }
+		s.byEach(func(r road) {
+			s.refused(u, codes.InvalidArgument, "")
+			t.verify("after a unit that was refused in its middle by " + calls[r])
+		})
+		u.edit = nil
+		s.settle(u)
+		t.verify("after the same unit, whole")
 	}
-	u := s.unit(s.tx(changes...))
-	u.edit = func(r *request) { r.transactions[0].Changes[50].RelationIndex = 77 }
-	s.refused(u, codes.InvalidArgument, "")
-	t.verify("after a unit that was refused in its middle")
-	u.edit = nil
+}
+
+// longRows is how many changes a unit has that a store may be tempted to commit in parts.
+const longRows = 5000
+
+// atmKilled kills by the clock: in so long a unit the moment hardly matters. Frames are
+// killed before their commit frame is sent, so there is nothing to guess.
+func atmKilled(t *Trial) {
+	table, s := t.basic(), t.stream()
+	start := time.Now()
+	s.settle(s.rewrite(table, longRows, "first"))
+	whole := time.Since(start)
+	s.byEach(func(r road) {
+		if r == roadLarge {
+			s.killedFrames(table, whole)
+			return
+		}
+		for _, part := range []float64{0.5, 0.8} {
+			u := s.rewrite(table, longRows, part)
+			q := s.build(u)
+			s.pick(u)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = s.post(t.ctx, u, r, q)
+			}()
+			pause(t.ctx, int(part*float64(whole.Milliseconds())))
+			t.kill()
+			<-done
+			t.restart()
+			s.claim()
+			t.decided(s, u)
+		}
+	})
+}
+
+// killedFrames kills the sink when it was sent all but the commit frame.
+func (s *stream) killedFrames(table *shape, whole time.Duration) {
+	t := s.t
+	u := s.rewrite(table, longRows, "in frames")
+	_, err := t.sendFrames(t.ctx, func() { pause(t.ctx, int(whole.Milliseconds())); t.kill() }, s.large(u.txs[0], 100)...)
+	if err == nil {
+		t.failed("a transaction in frames is answered OK by a sink that was killed before the commit frame")
+	}
+	t.restart()
+	s.claim()
+	if s.durable == nil || *s.durable >= u.checkpoint {
+		t.failed("frames without their commit frame moved the position")
+	}
+	t.verify("after a kill before the commit frame")
 	s.settle(u)
-	t.verify("after the same unit, whole")
+	t.verify("after the whole transaction in frames")
+}
+
+func atmTold(t *Trial) {
+	table, s := t.table("wide", "id int4 key", "name text"), t.stream()
+	s.deliver(s.tx(insert(table, -1, "a")))
+	rows := 1
+	s.byEach(func(r road) {
+		var changes []change
+		for i := range longRows {
+			changes = append(changes, insert(table, rows+i, "b"))
+		}
+		rows += longRows
+		u := s.unit(s.tx(changes...))
+		s.pick(u)
+		q := s.build(u)
+		var out *outcome
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			out, err = s.post(t.ctx, u, r, q)
+		}()
+		asked := s.whileStored(ended, u.checkpoint, table, rows)
+		<-ended
+		if err != nil {
+			t.failed("%s of %d rows is refused: %v", u.called, longRows, err)
+		}
+		t.note("%s: asked %d times meanwhile", u.called, asked)
+		s.accept(u, out, t.model.counts)
+		t.verify("after a large unit by " + u.called)
+	})
+}
+
+// whileStored asks for the position until a call ends, and fails where it is told before all
+// rows can be read. A sink may let such a question wait for the call.
+func (s *stream) whileStored(ended <-chan struct{}, checkpoint uint64, table *shape, rows int) (asked int) {
+	t, name := s.t, table.name()
+	for {
+		select {
+		case <-ended:
+			return asked
+		default:
+		}
+		r, err := s.tryRead(t.ctx)
+		if err == nil && r.GetPosition() >= checkpoint {
+			have, err := t.session.o.Probe.ReadTable(t.ctx, name.schema, name.table)
+			if err == nil && len(have.Rows) != rows {
+				<-ended
+				t.failed("Checkpoint tells the position of a unit, and a reader saw %d of %d rows then", len(have.Rows), rows)
+			}
+		}
+		asked++
+		pause(t.ctx, 2)
+	}
 }
 
 func atmReader(t *Trial) {

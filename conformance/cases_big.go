@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -35,8 +36,8 @@ var bigCases = []Case{
 	},
 	{
 		ID: "BIG-004", Level: Must, Profile: Large, Needs: NeedProbe,
-		Capabilities: []sinkv1.Capability{sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION}, Rules: []string{"S-601", "P-601"},
-		Title:  "a large transaction in many frames, with a pause between two",
+		Capabilities: []sinkv1.Capability{sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION}, Rules: []string{"S-601", "S-603", "P-601"},
+		Title:  "a large transaction in many frames, with a pause between two; another that never ends",
 		Reason: "a million changes are one transaction, and memory is not their measure",
 		Expect: "OK and exact", Cause: "a deadline of the sink's own, or all of it in memory", Run: bigFrames,
 	},
@@ -66,7 +67,7 @@ var bigCases = []Case{
 func (s *stream) sized(table *shape, size int) *unit {
 	u := s.unit(s.tx(insert(table, 1, "a", "")))
 	pad := func(n int) {
-		u.txs[0].changes[0] = insert(table, 1, "a", filler[:n])
+		u.txs[0].changes[0] = insert(table, 1, "a", filler()[:n])
 		s.sequence--
 	}
 	u.road = s.pick(u)
@@ -98,7 +99,8 @@ func (s *stream) sized(table *shape, size int) *unit {
 	return u
 }
 
-var filler = strings.Repeat("0123456789abcdef", 5<<20)[:70<<20]
+// filler is made when a case needs it: this package is part of the program that streams.
+var filler = sync.OnceValue(func() string { return strings.Repeat("0123456789abcdef", 5<<20)[:70<<20] })
 
 func (t *Trial) maxRequest() int {
 	if n := t.session.caps.GetLimits().GetMaxRequestBytes(); n > 0 {
@@ -164,6 +166,7 @@ func bigFrames(t *Trial) {
 	for i := range rows {
 		changes = append(changes, insert(table, i, text))
 	}
+	s.unfinished(table)
 	tx := s.tx(changes...)
 	frames := s.large(tx, 1000)
 	before := t.model.counts

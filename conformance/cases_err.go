@@ -71,20 +71,47 @@ func brokenRequests() map[string]func(*request) {
 		"the letter z":          row(func(c *sinkv1.Change) { c.NewRow.Kinds = "tzt" }),
 		"no row":                row(func(c *sinkv1.Change) { c.NewRow = nil }),
 		"a truncate of no list": row(func(c *sinkv1.Change) { c.Op, c.NewRow = sinkv1.ChangeOp_CHANGE_OP_TRUNCATE, nil }),
+		"a truncate of a relation_index out of range": row(func(c *sinkv1.Change) {
+			c.Op, c.NewRow = sinkv1.ChangeOp_CHANGE_OP_TRUNCATE, nil
+			c.Truncate = &sinkv1.Truncate{RelationIndexes: []uint32{9}}
+		}),
+		"a delete without an old row":      row(func(c *sinkv1.Change) { asDelete(c, nil) }),
+		"a delete by an old row too short": row(func(c *sinkv1.Change) { asDelete(c, cells(1)) }),
+		"a delete by an old row of the letter z": row(func(c *sinkv1.Change) {
+			asDelete(c, cells(1, null, null))
+			c.OldRow.Kinds = "tzn"
+		}),
+		shortOldRow: row(func(c *sinkv1.Change) {
+			c.Op, c.OldRow, c.OldRowKind = sinkv1.ChangeOp_CHANGE_OP_UPDATE, wireRow(cells(1)), sinkv1.OldRowKind_OLD_ROW_KIND_KEY
+		}),
 	}
+}
+
+// shortOldRow is a way to break a request.
+const shortOldRow = "an update by an old row too short"
+
+// asDelete makes of a change a delete by this old row.
+func asDelete(c *sinkv1.Change, old []cell) {
+	c.Op, c.NewRow = sinkv1.ChangeOp_CHANGE_OP_DELETE, nil
+	c.OldRow, c.OldRowKind = wireRow(old), sinkv1.OldRowKind_OLD_ROW_KIND_KEY
 }
 
 func errBroken(t *Trial) {
 	table, s := t.basic(), t.stream()
 	s.deliver(s.tx(insert(table, 1, "a", null)))
 	ways := brokenRequests()
-	for _, name := range sortedKeys(ways) {
-		u := s.unit(s.tx(insert(table, 2, t.canary("b"), "c"), insert(table, 3, t.canary("d"), "e")))
-		u.edit = ways[name]
-		_, err := s.send(t.ctx, u)
-		t.mustRefuse("a unit with "+name, err, codes.InvalidArgument, "")
-		t.verify("after a unit with " + name)
+	if t.session.log() { // which may keep the new row alone
+		delete(ways, shortOldRow)
 	}
+	s.byEach(func(r road) {
+		for _, name := range sortedKeys(ways) {
+			u := s.unit(s.tx(insert(table, 2, t.canary("b"), "c"), insert(table, 3, t.canary("d"), "e")))
+			u.edit = ways[name]
+			_, err := s.send(t.ctx, u)
+			t.mustRefuse(calls[r]+" with "+name, err, codes.InvalidArgument, "")
+			t.verify("after a unit with " + name + " by " + calls[r])
+		}
+	})
 	s.deliver(s.tx(insert(table, 4, "good", null)))
 	t.verify("after a good unit")
 }
@@ -187,7 +214,9 @@ func errStore(t *Trial) {
 	}
 	table, s := t.basic(), t.stream()
 	s.deliver(s.tx(insert(table, 1, "a", null)))
+	token := s.armed()
 	gate.Shut()
+	s.askedAway(gate.Open, token)
 	u := s.unit(s.tx(insert(table, 2, "b", null)))
 	for range 4 {
 		ctx, cancel := context.WithTimeout(t.ctx, 2*time.Second)
@@ -210,6 +239,44 @@ func errStore(t *Trial) {
 	})
 	s.apply(u)
 	t.verify("after the store came back")
+}
+
+// armed stores a token where the sink keeps one; nil elsewhere.
+func (s *stream) armed() []byte {
+	if !s.t.has(sinkv1.Capability_CAPABILITY_SNAPSHOT) || !s.t.has(sinkv1.Capability_CAPABILITY_SNAPSHOT_PROGRESS) {
+		return nil
+	}
+	c, token := s.copying(), []byte("before the store was away")
+	s.put(chunk{run: c.run, generation: c.generation}.with(token))
+	return token
+}
+
+// askedAway asks for position and token while the store is away. What cannot be read is an
+// error: "absent" would make a sidecar begin anew. A sink that still knows may say so.
+func (s *stream) askedAway(open func(), token []byte) {
+	judge := func(call string, err error, right bool) {
+		switch a := refusal(err); {
+		case err == nil && right, a.Code == codes.Unavailable, a.Code == codes.Aborted, a.Code == codes.DeadlineExceeded:
+		case err == nil:
+			open()
+			s.t.differs(call+" while the store is away answers what is not so", "an error, or what is stored", "OK with something else, or with nothing")
+		default:
+			open()
+			s.t.differs(call+" while the store is away is answered in another way", "UNAVAILABLE or ABORTED", a.Error())
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.t.ctx, 2*time.Second)
+	defer cancel()
+	if s.sinkOwned() {
+		r, err := s.tryRead(ctx)
+		judge("Checkpoint", err, r.GetPosition() == *s.durable)
+	}
+	if token != nil {
+		ctx, cancel := context.WithTimeout(s.t.ctx, 2*time.Second)
+		defer cancel()
+		r, err := s.t.link.sink.SnapshotProgress(ctx, &sinkv1.SnapshotProgressRequest{StreamId: s.id, Source: s.source})
+		judge("SnapshotProgress", err, string(r.GetProgressToken()) == string(token))
+	}
 }
 
 var piiCases = []Case{

@@ -34,7 +34,7 @@ var fncCases = []Case{
 	},
 	fnc("FNC-004", "claim 2, kill, restart, write with 1", "the fence has to survive what the takeover was for",
 		"the epoch is kept in memory", NeedLifecycle, fncRestart, "S-104", "S-205"),
-	fnc("FNC-005", "the same claim again; the same epoch of another sender; a lower one; reads between", "a lost answer is claimed again, and only by its owner",
+	fnc("FNC-005", "the same claim again; the same epoch of another sender; a lower one; reads between; after a restart too", "a lost answer is claimed again, and only by its owner",
 		"the sender is not compared", 0, fncSender, "S-303", "S-301"),
 	fnc("FNC-006", "an old epoch on every writing call", "one unfenced call is a hole in the fence",
 		"the test is in one handler", 0, fncEvery, "S-104", "S-802", "S-907"),
@@ -126,6 +126,16 @@ func fncSender(t *Trial) {
 		t.mustRefuse("a claim of the stored epoch by another sender", err, codes.FailedPrecondition, "FENCED")
 		_, err = s.tryClaim(t.ctx, s.epoch-1, s.sender)
 		t.mustRefuse("a claim of a lower epoch", err, codes.FailedPrecondition, "FENCED")
+	}
+	s.settle(s.idle())
+	if !t.session.lifecycle() {
+		return
+	}
+	t.bounce()
+	_, err := s.tryClaim(t.ctx, s.epoch, t.bytes(sinkv1.IDBytes))
+	t.mustRefuse("a claim of the stored epoch by another sender, after a restart", err, codes.FailedPrecondition, "FENCED")
+	if _, err = s.tryClaim(t.ctx, s.epoch, s.sender); err != nil {
+		t.failed("a claim that is repeated by its sender after a restart is refused: %v", err)
 	}
 	s.settle(s.idle())
 }

@@ -251,15 +251,17 @@ func idmGap(t *Trial) {
 	u := s.unit(s.tx(insert(table, 1, "a", null)))
 	above := u.checkpoint
 	u.expected = &above
-	s.refused(u, codes.FailedPrecondition, "CHECKPOINT_BEHIND")
+	s.behind(u)
 	t.verify("after a unit that expects what was never stored")
 	u.expected = nil
 	s.settle(u)
 	next := s.unit(s.tx(insert(table, 2, "b", null)))
 	above = next.txs[0].commit
 	next.expected = &above
-	s.refused(next, codes.FailedPrecondition, "CHECKPOINT_BEHIND")
+	s.behind(next)
 	t.verify("after a unit behind a gap")
+	s.behindAll(table)
+	t.verify("after writing calls behind a gap")
 	if t.session.stored() {
 		next.expected = s.durable
 		s.epoch += 5
@@ -271,6 +273,26 @@ func idmGap(t *Trial) {
 	next.expected = &low
 	s.settle(next)
 	t.verify("after a unit that expects less, which is lawful")
+}
+
+// behind sends a unit behind a gap by each road.
+func (s *stream) behind(u *unit) {
+	s.byEach(func(road) { s.refused(u, codes.FailedPrecondition, "CHECKPOINT_BEHIND") })
+}
+
+// behindAll makes every writing call behind a gap.
+func (s *stream) behindAll(table *shape) {
+	known, wal := s.durable, s.wal
+	above := *known + 1
+	s.durable = &above
+	calls := s.writers(table)
+	for _, name := range sortedKeys(calls) {
+		ctx, cancel := s.t.deadline(s.t.ctx)
+		err := calls[name](ctx)
+		cancel()
+		s.t.mustRefuse(name+" behind a gap", err, codes.FailedPrecondition, "CHECKPOINT_BEHIND")
+	}
+	s.durable, s.wal = known, wal
 }
 
 func idmRoads(t *Trial) {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"strings"
 
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
 )
@@ -95,6 +96,7 @@ func msgAlone(t *Trial) {
 	for _, m := range []*sinkv1.LogicalMessage{
 		s.message(nil, nil), s.message([]byte("prefix"), []byte("content")),
 		s.message([]byte("größe 😀"), []byte{0, 1, 0xff, 0xfe}), s.message([]byte("caf\xe9"), []byte{}),
+		s.message([]byte(strings.Repeat("p", 3000)), t.bytes(100_000)),
 	} {
 		s.tellMessage(m)
 		t.said(s, "after a message")
@@ -202,6 +204,45 @@ func resBytes(t *Trial) {
 	for _, state := range [][]byte{{0}, {0xff, 0}, every, t.bytes(sinkv1.MaxResumeStateBytes), []byte("short"), {}} {
 		s.settle(s.withState(state))
 		s.wantResume("after a unit that brought one", state)
+	}
+	table := t.basic()
+	s.byEach(func(r road) {
+		u := s.unit(s.tx(insert(table, 1, "a", null)))
+		u.resume = []byte("by " + calls[r])
+		s.settle(u)
+		s.wantResume("after a transaction by "+calls[r], u.resume)
+	})
+	s.otherStates()
+}
+
+// otherStates brings states by the calls that are no transactions.
+func (s *stream) otherStates() {
+	ctx, cancel := s.t.deadline(s.t.ctx)
+	defer cancel()
+	if s.t.has(sinkv1.Capability_CAPABILITY_MESSAGE) {
+		m := s.message([]byte("p"), []byte("c"))
+		at, state := m.GetLsn(), []byte("by a message")
+		_, err := s.t.link.sink.HandleMessage(ctx, &sinkv1.HandleMessageRequest{
+			Context: s.context(), ExpectedCheckpoint: s.durable, CheckpointLsn: &at, Message: m, ResumeState: state,
+		})
+		if err != nil {
+			s.t.failed("HandleMessage with a resume state is refused: %v", err)
+		}
+		s.told(m)
+		s.wantResume("after a message that brought one", state)
+	}
+	if s.t.has(sinkv1.Capability_CAPABILITY_SNAPSHOT_COMPLETE) && !s.t.session.onlyTwoPhase() {
+		s := s.t.stream() // a completion is the first position of its stream
+		at, state, c := s.wal, []byte("by a completion"), s.copying()
+		_, err := s.t.link.sink.HandleSnapshotComplete(ctx, &sinkv1.HandleSnapshotCompleteRequest{
+			Context: s.context(), ExpectedCheckpoint: s.durable, CheckpointLsn: &at, ResumeState: state,
+			Completion: &sinkv1.SnapshotCompletion{RunId: c.run, Generation: c.generation},
+		})
+		if err != nil {
+			s.t.failed("HandleSnapshotComplete with a resume state is refused: %v", err)
+		}
+		s.completed()
+		s.wantResume("after a completion that brought one", state)
 	}
 }
 

@@ -38,11 +38,21 @@ var opsCases = []Case{
 		"the row at the new key is asked first", opsRekeyOver, "S-404"),
 	ops("OPS-012", "an insert where a row with this key is there", "a copy and the stream meet in one key",
 		"insert if absent", opsInsertOver, "S-401"),
+	ops("OPS-013", "keys that look alike: by case, spaces, accents, zeros; parts that join to the same text", "they are rows of their own at the source",
+		"a collation that folds, or key columns that are joined", opsAlike, "S-401", "V-101"),
+	ops("OPS-014", "a replica identity by another index than the primary key", "old rows carry that index' columns, and the primary key may change unsaid",
+		"the primary key is taken for the identity", opsIndex, "S-401", "S-402"),
 }
 
 func opsRound(t *Trial) {
-	one, two := t.basic(), t.table("composite", "a int4 key", "b text key", "v text")
 	s := t.stream()
+	s.byEach(func(r road) { t.round(s, strings.ToLower(calls[r])) })
+}
+
+// round is done in tables of the call that does it.
+func (t *Trial) round(s *stream, call string) {
+	one := t.table("basic"+call, "id int4 key", "name text", "note text")
+	two := t.table("composite"+call, "a int4 key", "b text key", "v text")
 	s.deliver(s.tx(insert(one, 1, "a", "b"), insert(one, 2, "c", null), insert(two, 1, "x", "p"), insert(two, 1, "y", "q"), insert(two, 2, "x", "r")))
 	t.verify("after inserts")
 	s.deliver(s.tx(update(one, 1, "A", null), update(two, 1, "y", "Q")))
@@ -73,6 +83,11 @@ func opsEqual(t *Trial) {
 	t.verify("after an update of one of two equal rows")
 	s.deliver(s.tx(removeFull(table, "a", null)))
 	t.verify("after a delete of a row with NULL")
+	s.deliver(s.tx(insert(table, "d", ""), insert(table, "d", null), insert(table, "e", null), insert(table, "e", "")))
+	s.deliver(s.tx(removeFull(table, "d", null), removeFull(table, "e", "")))
+	t.verify("after a delete of a row with NULL beside one with an empty text")
+	s.deliver(s.tx(replace(table, []any{"d", null}, "d", "was NULL"), replace(table, []any{"d", ""}, "d", "was empty")))
+	t.verify("after updates of the one that is left and of the one that is gone")
 }
 
 func opsMissing(t *Trial) {
@@ -109,9 +124,11 @@ func opsOrder(t *Trial) {
 func opsTruncate(t *Trial) {
 	a, b := t.basic(), t.table("second", "id int4 key", "name text")
 	s := t.stream()
-	s.deliver(s.tx(insert(a, 1, "a", null), insert(b, 1, "b")))
-	s.deliver(s.tx(insert(a, 2, "a", null), insert(b, 2, "b"), truncate(a, b), insert(b, 3, "b")))
-	t.verify("after a truncate inside a transaction")
+	s.byEach(func(r road) {
+		s.deliver(s.tx(insert(a, 1, "a", null), insert(b, 1, "b")))
+		s.deliver(s.tx(insert(a, 2, "a", null), insert(b, 2, "b"), truncate(a, b), insert(b, 3, "b")))
+		t.verify("after a truncate inside a transaction by " + calls[r])
+	})
 }
 
 func opsNames(t *Trial) {
@@ -177,4 +194,48 @@ func opsInsertOver(t *Trial) {
 	s.deliver(s.tx(insert(table, 1, "a", "b")))
 	s.deliver(s.tx(insert(table, 1, "new", null)))
 	t.verify("after an insert at a key that is there")
+}
+
+func opsAlike(t *Trial) {
+	s := t.stream()
+	one := t.table("alike", "id text key", "v text")
+	two := t.table("joined", "a text key", "b text key", "v text")
+	keys := []string{"Bob", "bob", "BOB", "bob ", " bob", "b\u00f6b", "bo\u0308b", "1", "01", "1.0", "ss", "\u00df", ""}
+	pairs := [][]any{
+		{"a:b", "c"}, {"a", "b:c"}, {"a,b", "c"}, {"a", "b,c"}, {"ab", "c"}, {"a", "bc"}, {"a|b", "c"}, {"a", "b|c"},
+		{"a/b", "c"}, {"a", "b/c"}, {"a b", "c"}, {"a", "b c"}, {"", "a"}, {"a", ""}, {"c", "ab"}, {"c", "a:b"},
+	}
+	var inserts, updates, deletes []change
+	for i, key := range keys {
+		inserts = append(inserts, insert(one, key, i))
+		updates = append(updates, update(one, key, 100+i))
+		if i%2 == 0 {
+			deletes = append(deletes, remove(one, key))
+		}
+	}
+	for i, p := range pairs {
+		inserts = append(inserts, insert(two, p[0], p[1], i))
+		updates = append(updates, update(two, p[0], p[1], 100+i))
+		if i%2 == 0 {
+			deletes = append(deletes, remove(two, p...))
+		}
+	}
+	s.deliver(s.tx(inserts...))
+	t.verify("after inserts of keys that look alike")
+	s.deliver(s.tx(updates...))
+	t.verify("after updates of keys that look alike")
+	s.deliver(s.tx(deletes...))
+	t.verify("after deletes of every other of them")
+}
+
+func opsIndex(t *Trial) {
+	s := t.stream()
+	table := t.indexed("indexed", "id int4 primary", "code text key", "name text")
+	s.deliver(s.tx(insert(table, 1, "x", "a"), insert(table, 2, "y", "b"), insert(table, 3, "z", "c")))
+	s.deliver(s.tx(update(table, 10, "x", "the primary key changed"), update(table, 2, "y", kept)))
+	t.verify("after an update that changes the primary key and not the identity")
+	s.deliver(s.tx(rekey(table, []any{"y"}, 2, "w", kept), remove(table, "z")))
+	t.verify("after a change of the identity, and a delete by it")
+	s.deliver(s.tx(insert(table, 3, "z", "again"), update(table, 2, "w", "last")))
+	t.verify("after the deleted row came again")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/grpc/codes"
+
 	sinkv1 "github.com/replicant-sidecar/replicant-sidecar/proto/sink/v1"
 )
 
@@ -58,6 +60,8 @@ var snpCases = []Case{
 		"only transactions are tested", 0, snpGap, "S-907"),
 	snp("SNP-017", "crash points of a sweep", "a sweep with its chunk, or neither",
 		"a job that runs later", NeedCrash, snpSweepCrash, "S-904", "S-102"),
+	snp("SNP-018", "the values of the VAL cases in chunks", "a chunk has its own way to the store, and its values are no plainer",
+		"a loader that parses, trims or cuts", 0, snpValues, "S-901", "V-101"),
 }
 
 func snpTables(t *Trial) {
@@ -89,6 +93,53 @@ func snpRedo(t *Trial) {
 	again := s.copying()
 	s.put(again.first(table, resetRows, rowsOf(1, 4, "new")...), again.chunk(table, rowsOf(5, 7, "new")...).final(false))
 	t.verify("after a copy that was begun anew with fewer rows")
+	other := t.table("second", "id int4 key", "name text", "note text")
+	s.put(again.first(other, resetRows, rowsOf(1, 10, "old")...))
+	third := s.copying()
+	s.put(third.first(table, resetRows, rowsOf(1, 3, "third")...).final(false), third.first(other, resetRows, rowsOf(1, 2, "third")...).final(false))
+	t.verify("after a run that began two tables anew")
+}
+
+// snpValues copies each type into a table of its own, in one chunk; row by row where the
+// sink declines a value of it.
+func snpValues(t *Trial) {
+	s := t.stream()
+	c := s.copying()
+	for _, values := range []map[string][]string{nullTexts, oddTexts, sentinels, integers, numerics, floats, datesAndTimes, otherTypes, binaries()} {
+		for _, kind := range sortedKeys(values) {
+			t.oid++ // texts come in several lists
+			table := t.table(fmt.Sprint("v_", t.oid), "id int4 key", "v "+kind, "w "+kind)
+			var rows [][]any
+			for i, v := range values[kind] {
+				rows = append(rows, []any{i, v, null})
+			}
+			s.copied(kind, c.first(table, resetRows, rows...).final(false))
+		}
+	}
+	t.verify("after odd values in chunks")
+}
+
+// copied sends a chunk of values, row by row where the sink declines one of them.
+func (s *stream) copied(kind string, whole chunk) {
+	send := func(u chunk) bool {
+		err := s.sendChunk(s.t.ctx, u)
+		if err == nil {
+			s.t.model.chunk(s.id, u)
+			return true
+		}
+		if a := refusal(err); a.Code != codes.OutOfRange || a.Reason != "VALUE_UNREPRESENTABLE" {
+			s.t.differs("a chunk with a value of type "+kind+" is refused in another way", "OK, or OUT_OF_RANGE (VALUE_UNREPRESENTABLE)", a.Error())
+		}
+		return false
+	}
+	if send(whole) {
+		return
+	}
+	for i := range whole.rows {
+		one := whole
+		one.rows, one.first, one.last = whole.rows[i:i+1], false, false
+		send(one)
+	}
 }
 
 func snpStream(t *Trial) {
@@ -275,7 +326,7 @@ func snpGap(t *Trial) {
 	s.durable = &above
 	err := s.sendChunk(t.ctx, c.first(table, resetAll, rowsOf(5, 6, "a")...))
 	s.durable = known
-	t.mustRefuse("HandleSnapshot behind a gap", err, 9, "CHECKPOINT_BEHIND")
+	t.mustRefuse("HandleSnapshot behind a gap", err, codes.FailedPrecondition, "CHECKPOINT_BEHIND")
 	t.verify("after a snapshot unit behind a gap")
 }
 

@@ -52,6 +52,27 @@ func (s *stream) large(t *txn, per int) []*frame {
 	return append(frames, largeCommit(t, len(changes)))
 }
 
+// framesChanges is how many changes a frame of a request has: some need several frames.
+const framesChanges = 50
+
+// frames are a request of one transaction as a stream.
+func (r *request) frames() []*frame {
+	t := r.transactions[0]
+	frames := []*frame{{Frame: &sinkv1.HandleLargeTransactionRequest_Begin{Begin: &sinkv1.LargeBegin{
+		Context: r.context, ExpectedCheckpoint: r.expected, Xid: t.GetXid(), CommitLsn: t.GetCommitLsn(), CommitTime: t.GetCommitTime(),
+	}}}}
+	for _, relation := range r.relations {
+		frames = append(frames, largeRelation(relation))
+	}
+	changes := t.GetChanges()
+	for first := 0; first < len(changes); first += framesChanges {
+		frames = append(frames, largeChanges(first, changes[first:min(first+framesChanges, len(changes))]))
+	}
+	return append(frames, &frame{Frame: &sinkv1.HandleLargeTransactionRequest_Commit{Commit: &sinkv1.LargeCommit{
+		EndLsn: t.GetEndLsn(), CheckpointLsn: r.checkpoint, ChangeCount: uint64(len(changes)), ResumeState: r.resume,
+	}}})
+}
+
 // frames sends frames and closes the stream.
 func (t *Trial) frames(ctx context.Context, frames ...*frame) error {
 	_, err := t.sendFrames(ctx, nil, frames...)
@@ -100,4 +121,37 @@ func (s *stream) deliverLarge(t *txn, per int) {
 func (s *stream) refusedLarge(code codes.Code, reason string, frames ...*frame) {
 	_, err := s.t.sendFrames(s.t.ctx, nil, frames...)
 	s.t.mustRefuse("HandleLargeTransaction", err, code, reason)
+}
+
+// unfinished sends thousands of changes and no commit frame: half-closed, and cancelled. A
+// reader must see nothing of them, while they are on the way and after.
+func (s *stream) unfinished(table *shape) {
+	t, name := s.t, table.name()
+	var changes []change
+	for i := range 3500 {
+		changes = append(changes, insert(table, -1-i, "never committed"))
+	}
+	tx := s.tx(changes...)
+	frames := s.large(tx, 500)
+	seen := 0
+	look := func() {
+		pause(t.ctx, 50)
+		if have, err := t.session.o.Probe.ReadTable(t.ctx, name.schema, name.table); err == nil && !t.session.log() {
+			seen = max(seen, len(have.Rows))
+		}
+	}
+	_, err := t.sendFrames(t.ctx, look, frames[:len(frames)-1]...)
+	t.mustRefuse("HandleLargeTransaction without a commit frame", err, codes.InvalidArgument, "")
+	t.verify("after thousands of changes without a commit frame")
+	ctx, cancel := context.WithCancel(t.ctx)
+	defer cancel()
+	_, _ = t.sendFrames(ctx, func() { look(); cancel() }, s.large(tx, 500)...)
+	if seen > 0 {
+		t.failed("a reader saw %d rows of a transaction in frames before its commit frame", seen)
+	}
+	s.claim()
+	if s.durable != nil && *s.durable >= tx.end {
+		t.failed("a cancelled transaction without its commit frame moved the position")
+	}
+	t.verify("after thousands of changes that were cancelled before their commit frame")
 }

@@ -90,7 +90,8 @@ type tableName struct{ schema, table string }
 
 func (n tableName) String() string { return n.schema + "." + n.table }
 
-// column describes a column in few words: "id int4 key", "note text".
+// column describes a column in few words: "id int4 key", "note text". A column that is
+// "primary" is of the primary key alone, where the identity is another index.
 func column(words string) *sinkv1.Column {
 	parts := strings.Fields(words)
 	name, kind := parts[0], parts[1]
@@ -98,7 +99,14 @@ func column(words string) *sinkv1.Column {
 	if c.TypeOid == 0 {
 		c.TypeOid = 70000 + uint32(len(kind))
 	}
-	c.Identity = len(parts) > 2
+	switch {
+	case len(parts) < 3:
+	case parts[2] == "primary":
+		first := uint32(1)
+		c.PrimaryKeyPosition = &first
+	default:
+		c.Identity = true
+	}
 	return c
 }
 
@@ -122,7 +130,9 @@ func newShape(oid uint32, schema, table string, identity sinkv1.ReplicaIdentity,
 		if c.GetIdentity() {
 			place++
 			at := place
-			c.PrimaryKeyPosition = &at
+			if identity != sinkv1.ReplicaIdentity_REPLICA_IDENTITY_INDEX {
+				c.PrimaryKeyPosition = &at
+			}
 			s.key = append(s.key, i)
 		}
 		if identity == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL {

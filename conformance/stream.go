@@ -28,6 +28,9 @@ type stream struct {
 	xid  uint32
 	sent int
 	gids int
+	// by is the road of units with one transaction, where they do not say; roadAny takes
+	// turns.
+	by road
 }
 
 // firstLSN is where the WAL of a stream begins: above 2^53, so that a position which was

@@ -190,6 +190,11 @@ func (t *Trial) shaped(schema, name string, identity sinkv1.ReplicaIdentity, wor
 	return s
 }
 
+// indexed makes a table whose identity is an index.
+func (t *Trial) indexed(name string, words ...string) *shape {
+	return t.shaped(t.schema, name, sinkv1.ReplicaIdentity_REPLICA_IDENTITY_INDEX, words...)
+}
+
 // basic is the usual table: id int4 key, name text, note text.
 func (t *Trial) basic() *shape { return t.table("basic", "id int4 key", "name text", "note text") }
 

@@ -17,7 +17,40 @@ const (
 	roadBatch
 	// roadPrepared is Prepare and CommitPrepared.
 	roadPrepared
+	// roadLarge is HandleLargeTransaction.
+	roadLarge
 )
+
+// calls are the names of the roads.
+var calls = [...]string{"", "HandleTransaction", "HandleBatch", "Prepare", "HandleLargeTransaction"}
+
+// roads are all calls that can carry one transaction of this stream.
+func (s *stream) roads() []road {
+	if s.t.session.onlyTwoPhase() {
+		return []road{roadPrepared}
+	}
+	var roads []road
+	if s.t.has(sinkv1.Capability_CAPABILITY_TRANSACTION) {
+		roads = append(roads, roadTransaction)
+	}
+	if s.t.has(sinkv1.Capability_CAPABILITY_BATCH) && s.owner != sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SIDECAR {
+		roads = append(roads, roadBatch)
+	}
+	if s.t.has(sinkv1.Capability_CAPABILITY_LARGE_TRANSACTION) {
+		roads = append(roads, roadLarge)
+	}
+	return roads
+}
+
+// byEach does something once by each road: a sink may have written the work of its calls
+// once for each of them.
+func (s *stream) byEach(do func(r road)) {
+	for _, r := range s.roads() {
+		s.by = r
+		do(r)
+	}
+	s.by = roadAny
+}
 
 // unit is what one call stores. The zero of checkpoint leaves the field out.
 type unit struct {
@@ -71,6 +104,9 @@ func (s *stream) pick(u *unit) road {
 	single := s.t.has(sinkv1.Capability_CAPABILITY_TRANSACTION)
 	batch := s.t.has(sinkv1.Capability_CAPABILITY_BATCH) && s.owner != sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SIDECAR
 	r := u.road
+	if r == roadAny && len(u.txs) == 1 {
+		r = s.by
+	}
 	switch {
 	case s.t.session.onlyTwoPhase():
 		r = roadPrepared
@@ -83,7 +119,7 @@ func (s *stream) pick(u *unit) road {
 		s.sent++
 		r = roadTransaction + road(s.sent%2)
 	}
-	u.called = [...]string{"", "HandleTransaction", "HandleBatch", "Prepare"}[r]
+	u.called = calls[r]
 	return r
 }
 
@@ -118,6 +154,9 @@ func (s *stream) post(ctx context.Context, u *unit, r road, q *request) (*outcom
 	}
 	ctx, cancel := s.t.deadline(ctx)
 	defer cancel()
+	if r == roadLarge {
+		return s.t.sendFrames(ctx, nil, q.frames()...)
+	}
 	l := u.link
 	if l == nil {
 		l = s.t.link

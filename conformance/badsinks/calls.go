@@ -37,6 +37,7 @@ func (s *Sink) HandleTransaction(ctx context.Context, q *sinkv1.HandleTransactio
 		resume: q.ResumeState, relations: q.GetRelations(),
 	}
 	if q.Transaction != nil {
+		w.expected = s.expects(TransactionNoGap, w.expected)
 		w.txs = []*sinkv1.Transaction{q.Transaction}
 	}
 	counts, err := s.handle(ctx, &w)
@@ -256,6 +257,7 @@ func (s *Sink) failed(t *tx, err error) error {
 
 // unit applies the transactions that the stream has not.
 func (s *Sink) unit(ctx context.Context, t *tx, w *writing, row streamRow) (*sinkv1.Counts, error) {
+	defer s.promise(w)()
 	counts := &sinkv1.Counts{}
 	owned := w.context.GetCheckpointOwner() == sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SINK
 	end := uint64(0)

@@ -106,6 +106,13 @@ func (d *disk) shut(away bool) {
 	d.away = away
 }
 
+// gone reports whether the disk cannot be reached.
+func (d *disk) gone() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.away
+}
+
 // read is what is committed now.
 func (d *disk) read() map[string]map[string]any {
 	d.mu.Lock()

@@ -13,6 +13,8 @@ type frames struct {
 	begin     *sinkv1.LargeBegin
 	relations []*sinkv1.Relation
 	changes   []*sinkv1.Change
+	// stored counts the changes that were committed ahead of the commit frame.
+	stored int
 }
 
 // take takes one frame that is neither begin nor commit.
@@ -96,18 +98,20 @@ func (s *Sink) greet(f *frames) error {
 	if f.begin.GetContext().GetCheckpointOwner() == sinkv1.CheckpointOwner_CHECKPOINT_OWNER_SIDECAR {
 		return s.fence(f.begin.GetContext())
 	}
-	_, err := s.admit(t, f.begin.GetContext(), f.begin.ExpectedCheckpoint)
+	_, err := s.admit(t, f.begin.GetContext(), s.expects(LargeNoGap, f.begin.ExpectedCheckpoint))
 	return err
 }
 
 // early applies frames as they come, visible before the commit.
 func (s *Sink) early(ctx context.Context, f *frames, had int) error {
-	if !s.is(VisibleBeforeCommit) || had == len(f.changes) {
+	thousand := s.is(LargeThousands) && len(f.changes)/1000 > had/1000
+	if !thousand && !s.is(VisibleBeforeCommit) || had == len(f.changes) {
 		return nil
 	}
 	t := s.store.begin()
 	defer t.end()
-	x := &sinkv1.Transaction{CommitLsn: f.begin.GetCommitLsn(), Changes: f.changes[had:]}
+	x := &sinkv1.Transaction{CommitLsn: f.begin.GetCommitLsn(), Changes: f.changes[f.stored:]}
+	f.stored = len(f.changes)
 	if err := s.apply(ctx, t, f.begin.GetContext().GetStreamId(), f.relations, x, &sinkv1.Counts{}); err != nil {
 		return err
 	}
@@ -137,12 +141,12 @@ func (s *Sink) large(ctx context.Context, f *frames, commit *sinkv1.LargeCommit)
 	row := t.stream(c.GetStreamId())
 	if owned && !s.is(LargeFencedAtBegin) {
 		var err error
-		if row, err = s.admit(t, c, f.begin.ExpectedCheckpoint); err != nil {
+		if row, err = s.admit(t, c, s.expects(LargeNoGap, f.begin.ExpectedCheckpoint)); err != nil {
 			return nil, err
 		}
 	}
 	counts := &sinkv1.Counts{}
-	x := &sinkv1.Transaction{CommitLsn: f.begin.GetCommitLsn(), EndLsn: commit.GetEndLsn(), Changes: f.changes}
+	x := &sinkv1.Transaction{CommitLsn: f.begin.GetCommitLsn(), EndLsn: commit.GetEndLsn(), Changes: s.carried(f.changes[f.stored:], len(f.relations))}
 	if s.is(LargeCut) && len(f.changes) > 2000 {
 		x.Changes = f.changes[:2000]
 	}
@@ -150,13 +154,14 @@ func (s *Sink) large(ctx context.Context, f *frames, commit *sinkv1.LargeCommit)
 		counts.ReplayedTransactions = new(uint64(1))
 		return counts, nil
 	}
-	if s.is(VisibleBeforeCommit) {
-		x.Changes = nil
-	}
 	if err := s.apply(ctx, t, c.GetStreamId(), f.relations, x, counts); err != nil {
 		return nil, storeError(s.leaky(err))
 	}
-	if err := s.advance(t, c, commit.CheckpointLsn, commit.ResumeState); err != nil {
+	resume := commit.ResumeState
+	if s.is(LargeForgetsResume) {
+		resume = nil
+	}
+	if err := s.advance(t, c, commit.CheckpointLsn, resume); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {

@@ -32,6 +32,9 @@ func (s *Sink) messageKept(m *sinkv1.LogicalMessage) *sinkv1.LogicalMessage {
 			Prefix: []byte(strings.ToValidUTF8(string(m.GetPrefix()), "?")), Content: []byte(strings.ToValidUTF8(string(m.GetContent()), "?")),
 		}
 	}
+	if s.is(MessageCut) && len(m.GetContent()) > cutAt {
+		return &sinkv1.LogicalMessage{Prefix: m.GetPrefix(), Content: m.GetContent()[:cutAt]}
+	}
 	return m
 }
 
@@ -42,7 +45,7 @@ func (s *Sink) HandleMessage(_ context.Context, q *sinkv1.HandleMessageRequest) 
 	}
 	t := s.store.begin()
 	defer t.end()
-	row, err := s.admitOther(t, q.GetContext(), q.ExpectedCheckpoint)
+	row, err := s.admitOther(t, q.GetContext(), s.expects(MessageNoGap, q.ExpectedCheckpoint))
 	if err != nil {
 		return nil, err
 	}

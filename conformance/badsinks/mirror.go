@@ -42,14 +42,21 @@ func (s *Sink) key(r *sinkv1.Relation) []int {
 	if k := keyOf(r); s.is(FirstKeyColumn) && len(k) > 1 {
 		return k[:1]
 	}
+	if s.is(KeyIsPrimary) {
+		return identityOf(r, true)
+	}
 	return keyOf(r)
 }
 
 // keyOf are the columns that tell rows apart: the identity, or the primary key where that
 // is the whole row or nothing.
 func keyOf(r *sinkv1.Relation) []int {
-	whole := r.GetReplicaIdentity() == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL ||
-		r.GetReplicaIdentity() == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_NOTHING
+	return identityOf(r, r.GetReplicaIdentity() == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_FULL ||
+		r.GetReplicaIdentity() == sinkv1.ReplicaIdentity_REPLICA_IDENTITY_NOTHING)
+}
+
+// identityOf are the columns of the identity, or those of the primary key.
+func identityOf(r *sinkv1.Relation, whole bool) []int {
 	var key []int
 	for i, c := range r.GetColumns() {
 		if whole && c.PrimaryKeyPosition != nil || !whole && c.GetIdentity() {
@@ -137,6 +144,7 @@ func (s *Sink) find(t *tx, r *sinkv1.Relation, w *tuple) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		k = s.joined(k, key, w)
 		if stored := t.get(bucket, k); stored == nil {
 			return "", nil
 		}
@@ -157,6 +165,10 @@ func (s *Sink) same(r row, w *tuple) bool {
 			continue
 		}
 		have, known := r.columns[name]
+		alike := s.is(KeylessEmptyIsNull) && known && len(have.text) == 0 && len(w.values[i]) == 0
+		if alike {
+			continue
+		}
 		if !known || have.null != (w.kinds[i] != 't') || !bytes.Equal(have.text, w.values[i]) {
 			return false
 		}
@@ -185,9 +197,12 @@ func (s *Sink) apply(ctx context.Context, t *tx, stream string, rels []*sinkv1.R
 			return err
 		}
 		if err := s.change(t, stream, rels, x, i, c, n); err != nil {
-			if s.is(SkipsBadChange) && refusedCode(err) == codes.InvalidArgument {
+			if s.is(SkipsBadChange) && refusedCode(err) == codes.InvalidArgument || s.skipped(c, err) {
 				continue
 			}
+			return err
+		}
+		if err := s.thousand(t, i); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ type Mutant struct {
 }
 
 // Mutants lists all of them.
-func Mutants() []Mutant { return slices.Concat(mutants1, mutants2, mutants3) }
+func Mutants() []Mutant { return slices.Concat(mutants1, mutants2, mutants3, mutants4) }
 
 // Variant is what a sink claims.
 type Variant struct {

@@ -54,6 +54,9 @@ func (s *Sink) truncate(t *tx, rels []*sinkv1.Relation, c *sinkv1.Change, n *sin
 		return invalid("no truncate")
 	}
 	for i, index := range c.GetTruncate().GetRelationIndexes() {
+		if int(index) >= len(rels) && s.is(SkipsBadTruncate) {
+			continue
+		}
 		if int(index) >= len(rels) {
 			return invalid("relation_index is out of range")
 		}
@@ -133,6 +136,7 @@ func (s *Sink) update(t *tx, stream string, r *sinkv1.Relation, c *sinkv1.Change
 	rekeyed := c.GetOldRowKind() == sinkv1.OldRowKind_OLD_ROW_KIND_KEY
 	taken := false
 	if k, err := keyText(s.key(r), now); err == nil {
+		k = s.joined(k, s.key(r), now)
 		taken = t.get(s.bucket(r), k) != nil
 	}
 	if rekeyed && taken && s.is(KeyChangeFromNew) {
@@ -154,6 +158,7 @@ func (s *Sink) upsert(t *tx, stream string, r *sinkv1.Relation, now *tuple, old 
 		if k, err = keyText(key, now); err != nil {
 			return err
 		}
+		k = s.joined(k, key, now)
 	} else if k == "" {
 		k = strconv.FormatInt(s.rowSeq.Add(1), 10)
 	}
@@ -239,6 +244,9 @@ func (s *Sink) representable(now *tuple) error {
 	for i := range now.kinds {
 		if now.kinds[i] != 't' {
 			continue
+		}
+		if text := string(now.values[i]); s.is(DeclinesAndRounds) && now.relation.GetColumns()[i].GetTypeName() == "numeric" && strings.Trim(text, "-0123456789.") != "" {
+			return refuse(codes.OutOfRange, sinkv1.ErrorReason_ERROR_REASON_VALUE_UNREPRESENTABLE)
 		}
 		if s.is(LeaksValues) && bytes.Contains(now.values[i], []byte("impossible")) {
 			return status.Error(codes.OutOfRange, fmt.Sprintf("cannot store %q", now.values[i]))

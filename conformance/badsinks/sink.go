@@ -33,6 +33,7 @@ type Sink struct {
 
 	asked    atomic.Int64 // GetCapabilities calls
 	canceled sync.Map     // stream id to how many calls were cancelled
+	promised sync.Map     // stream id to a position that is told ahead of its commit
 	rowSeq   atomic.Int64
 	replays  map[string]int
 	requests map[string]bool // what a sink remembers that dedupes by content

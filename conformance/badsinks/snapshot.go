@@ -107,7 +107,7 @@ func (s *Sink) snapshotUnit(t *tx, stream string, u *sinkv1.SnapshotUnit) (*sink
 	if s.variant.Kind == sinkv1.SinkKind_SINK_KIND_APPEND_LOG {
 		return s.snapshotLog(t, stream, u)
 	}
-	if u.GetFirstForTable() {
+	if u.GetFirstForTable() && !s.passedOver(u) {
 		s.reset(t, u)
 	}
 	for i, in := range u.GetRows() {
@@ -160,6 +160,9 @@ func (t *tx) buckets(prefix string) []string {
 
 // chunkRow replaces the whole row at its key.
 func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
+	if s.is(ChunkCutsValues) {
+		s.spoil(in)
+	}
 	w, err := s.read(u.GetRelation(), in)
 	if err != nil {
 		return err
@@ -167,10 +170,11 @@ func (s *Sink) chunkRow(t *tx, u *sinkv1.SnapshotUnit, in *sinkv1.Row) error {
 	bucket := s.bucket(u.GetRelation())
 	next := row{columns: map[string]value{}, snapshot: true, generation: u.GetGeneration()}
 	k := ""
-	if key := keyOf(u.GetRelation()); len(key) > 0 {
+	if key := s.key(u.GetRelation()); len(key) > 0 {
 		if k, err = keyText(key, w); err != nil {
 			return err
 		}
+		k = s.joined(k, key, w)
 	} else {
 		k = "s" + strconv.FormatInt(s.rowSeq.Add(1), 10)
 	}
@@ -232,7 +236,7 @@ func (s *Sink) HandleSnapshotComplete(_ context.Context, q *sinkv1.HandleSnapsho
 	}
 	t := s.store.begin()
 	defer t.end()
-	row, err := s.admitOther(t, q.GetContext(), q.ExpectedCheckpoint)
+	row, err := s.admitOther(t, q.GetContext(), s.expects(CompletionNoGap, q.ExpectedCheckpoint))
 	if err != nil {
 		return nil, err
 	}

@@ -132,9 +132,15 @@ func (s *Sink) Checkpoint(_ context.Context, q *sinkv1.CheckpointRequest) (*sink
 		return nil, status.Error(codes.Unimplemented, "no checkpoint")
 	}
 	s.touch()
+	if r := s.promisedPosition(q); r != nil {
+		return r, nil
+	}
 	t := s.store.begin()
 	defer t.end()
 	row := t.stream(q.GetStreamId())
+	if s.is(AbsentWhileAway) && s.store.disk.gone() {
+		return s.position(streamRow{}, nil), nil
+	}
 	if s.foreign(row, q.GetSource()) && !s.is(NoBinding) {
 		return nil, precondition(sinkv1.ErrorReason_ERROR_REASON_SOURCE_MISMATCH)
 	}
@@ -170,12 +176,12 @@ func (s *Sink) foreign(row streamRow, source *sinkv1.SourceIdentity) bool {
 }
 
 func (s *Sink) claim(row streamRow, q *sinkv1.CheckpointRequest) (streamRow, error) {
-	epoch, sender := q.GetClaim().GetEpoch(), q.GetClaim().GetSenderId()
+	epoch, sender, repeats := q.GetClaim().GetEpoch(), q.GetClaim().GetSenderId(), s.repeats(row, q)
 	switch {
 	case epoch > row.epoch:
 	case s.is(ClaimTakesMax):
 		epoch = max(epoch, row.epoch)
-	case epoch == row.epoch && (bytes.Equal(sender, row.sender) || s.is(AnySenderRepeats)) && epoch != 0:
+	case epoch == row.epoch && repeats && epoch != 0:
 	case q.Claim == nil: // only a sink that binds at a read comes here
 	default:
 		return row, precondition(sinkv1.ErrorReason_ERROR_REASON_FENCED)

@@ -17,7 +17,7 @@ func (s *Sink) stored(c *sinkv1.Column, text []byte) (value, bool) {
 	}
 	v := value{text: text}
 	switch s.defect {
-	case FloatNumeric:
+	case FloatNumeric, DeclinesAndRounds:
 		if c.GetTypeName() == "numeric" {
 			v.text = asFloat(text, 64)
 		}

@@ -1,0 +1,31 @@
+package badsinks
+
+// mutants4 are those that small units, one road or plain keys do not show.
+var mutants4 = []Mutant{
+	{CommitsThousands, Full, "commits after every thousand changes of a unit", []string{"ATM-006", "ATM-011"}},
+	{LargeThousands, Full, "commits after every thousand changes of a large transaction", []string{"ATM-006", "ATM-011", "BIG-004"}},
+	{TellsEarly, Full, "tells a position while its unit is on the way to the store", []string{"ATM-012"}},
+	{TransactionNoGap, Full, "ignores expected_checkpoint of HandleTransaction with a transaction", []string{"IDM-012"}},
+	{LargeNoGap, Full, "ignores expected_checkpoint of large transactions", []string{"IDM-012"}},
+	{MessageNoGap, Full, "ignores expected_checkpoint of messages", []string{"IDM-012"}},
+	{CompletionNoGap, Full, "ignores expected_checkpoint of completions", []string{"IDM-012"}},
+	{LargeIgnoresDeletes, Full, "ignores the deletes of a large transaction", []string{"OPS-001", "ERR-001"}},
+	{LargeIgnoresTruncates, Full, "ignores the truncates of a large transaction", []string{"OPS-006", "ERR-001"}},
+	{LargeKeptAsNull, Full, "stores NULL for the unchanged columns of a large transaction", []string{"VAL-001", "VAL-002", "VAL-003", "VAL-004", "VAL-005", "VAL-007", "VAL-008", "VAL-009", "VAL-010", "VAL-011"}},
+	{LargeSkipsBadIndex, Full, "skips the changes of a large transaction whose relation_index is out of range", []string{"ATM-006", "ERR-001"}},
+	{LargeEmptyIsNull, Full, "stores the empty texts of a large transaction as NULL", []string{"VAL-001"}},
+	{LargeCutsValues, Full, "cuts the values of a large transaction at a thousand bytes", []string{"VAL-003", "VAL-005", "VAL-007", "VAL-011"}},
+	{LargeForgetsResume, Full, "does not store the resume_state of a large transaction", []string{"RES-001"}},
+	{DeclinesAndRounds, Full, "declines NaN as a numeric, and rounds the others", []string{"VAL-003", "SNP-018"}},
+	{FoldsKeys, Full, "compares keys without their case", []string{"OPS-013"}},
+	{JoinsKeys, Full, "joins the columns of a key", []string{"OPS-013"}},
+	{KeyIsPrimary, Full, "takes the primary key for the identity where that is another index", []string{"OPS-014"}},
+	{KeylessEmptyIsNull, Full, "finds a row with NULL by an old row with an empty text, where there is no key", []string{"OPS-003"}},
+	{FirstOfRunOnly, Full, "heeds first_for_table for the first table of a run alone", []string{"SNP-002"}},
+	{ChunkCutsValues, Full, "cuts the values of a chunk at a thousand bytes", []string{"SNP-018"}},
+	{SkipsBadDelete, Full, "skips a delete whose old row does not fit", []string{"ERR-001"}},
+	{SkipsBadTruncate, Full, "skips the tables of a truncate whose index is out of range", []string{"ERR-001"}},
+	{MessageCut, Full, "cuts messages at a thousand bytes", []string{"MSG-001"}},
+	{SenderInMemory, Full, "forgets by a restart who claimed", []string{"FNC-005"}},
+	{AbsentWhileAway, Remote, "answers that nothing is stored while its store is away", []string{"ERR-004"}},
+}
