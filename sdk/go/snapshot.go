@@ -48,8 +48,8 @@ func (s *server) HandleSnapshotComplete(ctx context.Context, m *sinkv1.HandleSna
 	}, nil
 }
 
-// SnapshotProgress gives the token back. It only reads, and comes after the claim of the
-// same sidecar, so it waits for no turn.
+// SnapshotProgress gives the token back. It only reads, and what counts is asked after the
+// claim of the same sidecar or while no other can make a slot, so it waits for no turn.
 func (s *server) SnapshotProgress(ctx context.Context, m *sinkv1.SnapshotProgressRequest) (*sinkv1.SnapshotProgressResponse, error) {
 	handler, request, err := asked[core.SnapshotProgressHandler](s, core.CapSnapshotProgress, m, wire.SnapshotProgressFromProto)
 	if err != nil {
