@@ -17,7 +17,8 @@ const killMax = 10 * time.Second
 type plainLauncher struct{}
 
 // PlainLauncher starts commands in a process group of their own. What leaves the group
-// is found by its environment, where the system shows that.
+// is found by its environment or by its parents, where the system shows them. What gives up
+// all three before the command is asked to end is not found.
 func PlainLauncher() Launcher { return plainLauncher{} }
 
 // plainProcess is a group, and what left it.
@@ -27,6 +28,42 @@ type plainProcess struct {
 	// over is closed when the command ended, done when nothing of it is left.
 	over, done chan struct{}
 	once       sync.Once
+
+	mu sync.Mutex
+	// below are the processes under the command when it was last asked to end.
+	below []lineage
+}
+
+// lineage names a process for good: its number, and when it began in the kernel's clock.
+type lineage struct {
+	pid   int
+	began string
+}
+
+// look takes down who is below the command, while the kernel still tells: whoever outlives
+// its parent is nobody's.
+func (p *plainProcess) look() {
+	select {
+	case <-p.over:
+		return
+	default:
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.below = append(p.below, descendants(p.cmd.Process.Pid)...)
+}
+
+// outlived are those of them that still run.
+func (p *plainProcess) outlived() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var left []int
+	for _, l := range p.below {
+		if l.runs() {
+			left = append(left, l.pid)
+		}
+	}
+	return left
 }
 
 // Launch starts the command on a thread that stays until it ends: on Linux the signal
@@ -63,7 +100,7 @@ func (plainLauncher) Launch(_ context.Context, c Command) (Process, error) {
 
 // Kill ends all of it.
 func (p *plainProcess) Kill() error {
-	p.once.Do(func() { p.signal(syscall.SIGKILL) })
+	p.once.Do(func() { p.look(); p.signal(syscall.SIGKILL) })
 	select {
 	case <-p.done:
 		return nil
@@ -73,7 +110,10 @@ func (p *plainProcess) Kill() error {
 }
 
 // Terminate asks the command to end.
-func (p *plainProcess) Terminate() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+func (p *plainProcess) Terminate() error {
+	p.look()
+	return p.cmd.Process.Signal(syscall.SIGTERM)
+}
 
 // Done is closed when nothing of it is left.
 func (p *plainProcess) Done() <-chan struct{} { return p.done }
@@ -101,11 +141,8 @@ func (p *plainProcess) signal(s syscall.Signal) {
 // sweep kills what the command left behind, in its group and outside of it.
 func (p *plainProcess) sweep() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	if p.mark == "" {
-		return
-	}
 	for end := time.Now().Add(killMax); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		left := marked(p.mark)
+		left := append(marked(p.mark), p.outlived()...)
 		if len(left) == 0 {
 			return
 		}
