@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +36,24 @@ func TestAPanicOfTheSuiteIsNoFailure(t *testing.T) {
 	require.Equal(t, Broken, s.run(t.Context(), &Case{ID: "AAA-001"}, &r))
 	require.True(t, r.Fault)
 	require.Contains(t, r.Why, "a fault of the suite")
+}
+
+// TestWhatMayBeNotPossible: docs/conformance.md names the two cases and the profile that a
+// conformant sink may leave out for want of means.
+func TestWhatMayBeNotPossible(t *testing.T) {
+	s := newSession(Options{Target: NewAttached("unix:" + t.TempDir() + "/none")})
+	text, err := os.ReadFile("../docs/conformance.md")
+	require.NoError(t, err)
+	for _, c := range Cases() {
+		if c.Level != Must || c.LeftOut != "" {
+			continue
+		}
+		sum := &Summary{Results: make([]Result, len(Cases()))}
+		sum.Results[0] = Result{ID: c.ID, Level: c.Level, Profile: c.Profile, Verdict: Skip, Skip: NotPossible}
+		lacks := s.missing(sum, true)
+		if optionalMeans[c.ID] {
+			require.Contains(t, string(text), c.ID)
+		}
+		require.Equal(t, optionalMeans[c.ID] || c.Profile == TLS, len(lacks) == 0, c.ID)
+	}
 }

@@ -95,7 +95,7 @@ type Summary struct {
 	// Profiles counts the verdicts of each.
 	Profiles []ProfileSummary `json:"profiles"`
 	// Conformant: Core (or CoreLog) and every advertised profile passed, nothing was
-	// skipped by the user or for want of means, and crash points were visited, sampled
+	// skipped by the user or for want of means that every sink has, and crash points were visited, sampled
 	// at least. Why says what is missing, where it is false.
 	Conformant bool     `json:"conformant"`
 	Why        []string `json:"why,omitempty"`

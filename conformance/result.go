@@ -17,7 +17,8 @@ const (
 	Broken Verdict = "broken"
 )
 
-// SkipKind is why a case was not run. Only NotApplicable goes with "conformant".
+// SkipKind is why a case was not run. NotApplicable goes with "conformant"; NotPossible does
+// only for ATM-005 and ERR-004, which need a database on the network, and for the profile TLS.
 type SkipKind string
 
 // The kinds.
