@@ -149,6 +149,7 @@ func (s *standby) waits(t *testing.T, r *chunks.Reader) {
 	conn := s.primary.Conn(t)
 	_, err := conn.Exec(t.Context(), "begin; insert into a values (2, 0)")
 	require.NoError(t, err)
+	s.primary.Exec(t, "select pg_logical_emit_message(false, 'p', '', true)") // flushes the row
 	var writers []incremental.Writer
 	require.Eventually(t, func() bool { // once the standby has its row
 		found, err := r.Do(t.Context(), incremental.Job{Kind: incremental.JobLook, Table: s.table}, nil)
