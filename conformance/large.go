@@ -100,7 +100,11 @@ func (t *Trial) sendFrames(ctx context.Context, between func(), frames ...*frame
 		}
 	}
 	out, err := stream.CloseAndRecv()
-	if err := ended("HandleLargeTransaction", start, err, stream, t.seen); err != nil {
+	seen := func(a *answer) {
+		a.Position = out.GetCheckpointLsn()
+		t.seen(a)
+	}
+	if err := ended("HandleLargeTransaction", start, err, stream, seen); err != nil {
 		return nil, err
 	}
 	return &outcome{checkpoint: out.CheckpointLsn, counts: out.GetCounts()}, nil

@@ -69,6 +69,23 @@ func TestOfManyFailuresOneIsNamedToBeginWith(t *testing.T) {
 	require.Empty(t, sum.Begin)
 }
 
+// TestCallsShowThePositionThatTheyAnswered: of a repeat, it tells what the sink has stored.
+func TestCallsShowThePositionThatTheyAnswered(t *testing.T) {
+	o := quick(t, badsinks.Full(), "")
+	o.Run = []string{"CKP-002", "IDM-013"}
+	sum, err := conformance.Run(t.Context(), o)
+	require.NoError(t, err)
+	told := map[string]bool{}
+	for _, r := range sum.Results {
+		for _, s := range r.Steps {
+			told[s.What] = told[s.What] || s.Position != ""
+		}
+	}
+	for _, call := range []string{"Checkpoint", "HandleTransaction", "HandleBatch", "HandleLargeTransaction"} {
+		require.True(t, told[call], call)
+	}
+}
+
 func TestRowsAreShownAsHashes(t *testing.T) {
 	for _, show := range []bool{false, true} {
 		o := quick(t, badsinks.Full(), badsinks.EmptyIsNull)
