@@ -286,6 +286,7 @@ func (s *stream) behindAll(table *shape) {
 	above := *known + 1
 	s.durable = &above
 	calls := s.writers(table)
+	delete(calls, "HandleSnapshot") // SNP-016 is about it
 	for _, name := range sortedKeys(calls) {
 		ctx, cancel := s.t.deadline(s.t.ctx)
 		err := calls[name](ctx)

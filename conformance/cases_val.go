@@ -158,7 +158,7 @@ func valKept(t *Trial) {
 	s.byEach(func(r road) {
 		k := 10 * int(r)
 		s.deliver(s.tx(insert(table, k, "a", large), insert(table, k+1, "a", large)))
-		s.deliver(s.tx(update(table, k, "b", kept), rekey(table, []any{k + 1}, k+2, kept, kept)))
+		s.deliver(s.tx(update(table, k, "b", kept), rekey(table, []any{k + 1}, k+2, "a", kept)))
 		t.verify("after the same by " + calls[r])
 	})
 }

@@ -64,7 +64,7 @@ var mutants2 = []Mutant{
 	{ResumeLater, Full, "stores resume_state in a transaction of its own", []string{"RES-003", "RES-004"}},
 	{MessageTwoCommits, Full, "commits a message, then the position", []string{"MSG-003"}},
 	{LongChunkCut, Full, "drops the rows of a chunk above nine", []string{"SNP-001", "SNP-018"}},
-	{SnapshotNoGap, Full, "ignores expected_checkpoint of snapshot units", []string{"IDM-012", "SNP-016"}},
+	{SnapshotNoGap, Full, "ignores expected_checkpoint of snapshot units", []string{"SNP-016"}},
 	{SweepsLater, Full, "sweeps in a transaction of its own", []string{"SNP-017"}},
 	{TokenVolatile, Full, "keeps the token in memory", []string{"INC-001", "INC-003"}},
 	{BareTokenIgnored, Full, "stores no token of a unit without rows", []string{"INC-002", "INC-004", "INC-008"}},
