@@ -24,7 +24,7 @@ func TestPythonMutantsAreKilled(t *testing.T) {
 			t.Setenv("REPLICANT_DEFECT", defect)
 			o := managedPython(t, "../badsinks/python/bad.py")
 			o.CrashPoints = -1
-			o.Run = append(found, "CKP-002", "VAL-005")
+			o.Run = append(found, "CKP-002", "VAL-006")
 			sum, err := conformance.Run(t.Context(), o)
 			require.NoError(t, err)
 			if begin := map[string]string{
@@ -36,7 +36,7 @@ func TestPythonMutantsAreKilled(t *testing.T) {
 			}
 			for _, r := range sum.Results {
 				want := conformance.Fail
-				if r.ID == "CKP-002" || r.ID == "VAL-005" {
+				if r.ID == "CKP-002" || r.ID == "VAL-006" {
 					want = conformance.Pass
 				}
 				if r.Failure != nil {
