@@ -16,7 +16,7 @@ func (r *road) audit() {
 	r.Helper()
 	list := r.sink.Transactions()
 	require.NoError(r, inOrder(list, r.sink.Units()))
-	require.NotZero(r, r.samples, "nobody looked at the slot while it ran")
+	require.NotZero(r, r.samples.Load(), "nobody looked at the slot while it ran")
 	m := newModel()
 	for i := range list {
 		require.NoError(r, m.apply(&list[i].Transaction))

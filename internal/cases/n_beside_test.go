@@ -73,7 +73,7 @@ func TestN03CrashAmidTheCopy(t *testing.T) {
 		r.complete(1)
 		s.mark()
 		r.mirrored()
-		require.Positive(s, r.samples)
+		require.Positive(s, r.samples.Load())
 		r.drain()
 	})
 }

@@ -71,7 +71,7 @@ type road struct {
 	door    core.Sink     // what the pipeline gets
 	watch   *session      // looks at the slot
 	durable atomic.Uint64 // highest position that the sink stored
-	samples int
+	samples atomic.Int64
 	spill   string // folder
 	bell    chan struct{}
 
@@ -148,7 +148,7 @@ func (r *road) sample() {
 	case confirmed > durable:
 		r.Errorf("the slot is confirmed up to %s, the sink has stored %s", confirmed, durable)
 	}
-	r.samples++
+	r.samples.Add(1)
 }
 
 func (r *road) slotPosition() (core.LSN, error) {
