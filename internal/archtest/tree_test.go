@@ -83,7 +83,7 @@ func (t *tree) add(name string, text []byte) error {
 // skipped are folders that hold nothing of ours.
 func skipped(name string) bool {
 	switch name {
-	case "node_modules", "testdata", "bin", "dist", "build", "vendor":
+	case "node_modules", "testdata", "bin", "dist", "build", "target", "vendor":
 		return true
 	}
 	return strings.HasPrefix(name, ".") && name != "." && name != ".ci"
