@@ -24,8 +24,8 @@ import (
 
 // Sizes of the storm.
 const (
-	stormRows    = 4000 // of each table
-	stormRate    = 500  // transactions a second
+	stormRows    = 10000 // of each table
+	stormRate    = 500   // transactions a second
 	stormWriters = 4
 	stormKills   = 20
 )
@@ -50,7 +50,7 @@ func TestStormBeside(t *testing.T) {
 func stormBeside(s *scene, kind string) {
 	s.kind = "mirror"
 	s.intent = []string{"--snapshot", "incremental"}
-	s.args = []string{"--copy-chunk-rows", "200"}
+	s.args = []string{"--copy-chunk-rows", "50"}
 	s.make()
 	s.source.Exec(s.T, "ALTER PUBLICATION p DROP TABLE ledger, t", "CREATE TABLE single (id int PRIMARY KEY, n int, v text)",
 		"CREATE TABLE pair (a text, b int, n int, v text, PRIMARY KEY (a, b))", "CREATE TABLE uid (id uuid PRIMARY KEY, n int, v text)",
@@ -75,20 +75,31 @@ func stormBeside(s *scene, kind string) {
 		return s.startSink("")
 	}
 	sink := startSink()
-	sidecar := s.startSidecar("")
+	var all []*sidecar
+	start := func() *sidecar {
+		all = append(all, s.startSidecar(""))
+		return all[len(all)-1]
+	}
+	current, during := start(), 0
+	over := func() bool {
+		return slices.ContainsFunc(all, func(c *sidecar) bool { return strings.Contains(c.said(), `"msg":"snapshot complete"`) })
+	}
 	began, begun := time.Now(), made.Load()
 	for kill := range stormKills {
 		time.Sleep(time.Duration(300+rand.IntN(500)) * time.Millisecond)
+		if !over() {
+			during++
+		}
 		if kill%2 == 0 {
-			s.kill(sidecar)
-			sidecar = s.startSidecar("")
+			s.kill(current)
+			current = start()
 		} else {
 			s.kill(sink)
 			sink = startSink()
 		}
 	}
 	rate := float64(made.Load()-begun) / time.Since(began).Seconds()
-	s.complete(sidecar)
+	s.until("the run is complete", over)
 	copied := time.Since(began)
 	stop()
 	s.until("the sink is the source", func() bool {
@@ -98,8 +109,8 @@ func stormBeside(s *scene, kind string) {
 		mirror, err := judge.Mirror(s.ctx, s.source.DSN, s.sink.DSN, "p")
 		return err == nil && mirror.Err() == nil
 	})
-	fmt.Printf("storm, %s sink: %d tables of %d rows copied in %.1f s, %.0f transactions/s until the last of %d kills, source equals sink\n",
-		kind, len(stormTables), stormRows, copied.Seconds(), rate, stormKills)
+	fmt.Printf("storm, %s sink: %d tables of %d rows copied in %.1f s, %.0f transactions/s until the last of %d kills, %d of them while tables were copied, source equals sink\n",
+		kind, len(stormTables), stormRows, copied.Seconds(), rate, stormKills, during)
 }
 
 func stormKey(table, n string) string {
